@@ -1,0 +1,74 @@
+"""`bayescrowd summary`, `datasets` and `simulate`: labels without a fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bayescrowd.cli import console, folder, values
+from bayescrowd.cli.labels import labels_options, read
+from bayescrowd.cli.models import make_model
+
+
+@click.command("summary", short_help="Describe labels without fitting anything.")
+@labels_options
+def summary_command(**options: Any) -> None:
+    """Describe LABELS: sizes, labels per item and worker, agreement, and everything suspicious."""
+    console.paragraph(console.output(), read(**options).summary())
+
+
+@click.command("datasets", short_help="List the named data sets.")
+def datasets_command() -> None:
+    """List the data sets that `--dataset NAME` takes."""
+    import bayescrowd as bc
+
+    found = bc.datasets.list()
+    out = console.output()
+    if hasattr(found, "columns"):
+        console.show_frame(out, found)
+    else:
+        console.listing(out, [str(entry) for entry in found], indent="")
+
+
+@click.command("simulate", short_help="Make labels with known truth.")
+@click.option("--model", metavar="NAME", default="dawid-skene", show_default=True, help="The model to draw from.")
+@click.option("--items", type=click.IntRange(min=1), required=True, help="Number of items.")
+@click.option("--workers", type=click.IntRange(min=1), required=True, help="Number of workers.")
+@click.option("--classes", metavar="N or A,B,C", default="2", show_default=True, help="Number or names of the classes.")
+@click.option("--labels-per-item", metavar="N", type=click.IntRange(min=1), help="Default: every worker labels it.")
+@click.option("--labels-per-worker", metavar="N", type=click.IntRange(min=1), help="Instead of --labels-per-item.")
+@click.option("--spammers", metavar="N", type=click.IntRange(min=0), default=0, help="Workers who label at random.")
+@click.option("--adversaries", metavar="N", type=click.IntRange(min=0), default=0, help="Workers who mislead.")
+@click.option(
+    "--prior", "priors", metavar="KEY=VALUE", multiple=True, help="For example confusion_prior=diagonal(3,1)."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random numbers.")
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="CSV file to write.")
+def simulate_command(
+    model: str, items: int, workers: int, classes: str, priors: tuple[str, ...], out: Path, **others: Any
+) -> None:
+    """Draw labels from a model and write them, with the truth of each item, to a CSV file.
+
+    The file has the columns item, worker, label and truth, which `bayescrowd fit` recognises; no fit reads the truth.
+    """
+    prior_values = values.pairs("--prior", priors)
+    folder.check(out.parent, [out.name])
+    import bayescrowd as bc
+
+    named = values.names(classes) or []
+    if len(named) == 1:
+        if not named[0].isdecimal():
+            raise click.UsageError(f"--classes {classes}: give a number of classes, or their names separated by commas")
+        others["n_classes"] = int(named[0])
+    else:
+        others["classes"] = named
+    given = {name: value for name, value in others.items() if value is not None}
+    simulation = bc.simulate(make_model(model, prior_values), n_items=items, n_workers=workers, **given)
+    frame = simulation.labels.to_frame()
+    folder.write(out.parent, {out.name: lambda path: frame.to_csv(path, index=False, lineterminator="\n")})
+    console.paragraph(
+        console.output(),
+        f"{len(frame)} labels of {items} items by {workers} workers, with truth, in {out}",
+    )

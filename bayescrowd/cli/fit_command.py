@@ -1,0 +1,173 @@
+"""`bayescrowd fit`: labels in; consensus, workers and the whole posterior out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bayescrowd.cli import console, folder, values
+from bayescrowd.cli.labels import labels_options, read
+from bayescrowd.cli.models import make_model
+
+if TYPE_CHECKING:
+    import pandas
+
+    import bayescrowd.data.labels
+    import bayescrowd.fit
+
+FILES = ("consensus.csv", "workers.csv", "fit.nc")
+_FIRST, _UNSURE, _WORKERS = 8, 5, 20
+_RUN = ("seed", "chains", "draws", "warmup")
+
+
+@click.command("fit", short_help="Fit a model to labels.")
+@labels_options
+@click.option("--model", metavar="NAME", help="The model, for example dawid-skene; default: a sensible one.")
+@click.option("--engine", metavar="NAME", help="How to fit it, for example em or nuts; default: a sensible one.")
+@click.option("--out", type=click.Path(path_type=Path), help=f"Folder for {', '.join(FILES)}; default: only print.")
+@click.option("--init", metavar="START", help="Start: majority, or a fit.nc written earlier.")
+@click.option("--seed", type=int, help="Seed of the random numbers; same seed, same numbers. Default 0.")
+@click.option("--chains", type=int, help="Chains of a sampler.")
+@click.option("--warmup", type=int, help="Draws of each chain that are thrown away.")
+@click.option("--draws", type=int, help="Draws of each chain that are kept.")
+@click.option(
+    "--prior", "priors", metavar="KEY=VALUE", multiple=True, help="For example confusion_prior=diagonal(3,1)."
+)
+@click.option("--option", "options", metavar="KEY=VALUE", multiple=True, help="Any setting of the engine.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing but warnings and errors; no progress bar.")
+def fit_command(
+    model: str | None,
+    engine: str | None,
+    out: Path | None,
+    init: str | None,
+    priors: tuple[str, ...],
+    options: tuple[str, ...],
+    quiet: bool,
+    **others: Any,
+) -> None:
+    """Fit a model to LABELS (csv, tsv, parquet, json, jsonl) or to a named data set.
+
+    Prints the labels, the consensus, the workers and a diagnosis. With --out DIR it also writes consensus.csv (a row
+    per item), workers.csv (a row per worker) and fit.nc (the whole result, for `bayescrowd.load`). A file of that
+    name which bayescrowd did not write, or which was changed since, is never overwritten.
+
+    Ctrl-C while sampling keeps the draws made so far.
+    """
+    settings = {name: value for name in _RUN if (value := others.pop(name)) is not None}
+    given = values.pairs("--option", options)
+    twice = sorted(settings.keys() & given.keys())
+    if twice:
+        raise click.UsageError(f"{', '.join(twice)}: given both by its own option and by --option")
+    settings |= given
+    prior_values = values.pairs("--prior", priors)
+    if prior_values and model is None:
+        raise click.UsageError("--prior needs --model: the names of priors are the model's")
+    if quiet and out is None:
+        raise click.UsageError("--quiet without --out would do the work and show nothing")
+    if out is not None:
+        folder.check(out, list(FILES))
+
+    labels = read(**others)
+    if not quiet:
+        show_labels(labels)
+    fit = _fit(labels, model, engine, init, prior_values, settings, progress=not quiet and sys.stderr.isatty())
+    if not quiet:
+        show_fit(fit, labels)
+    if out is not None:
+        _save(fit, out)
+        if not quiet:
+            names = ", ".join(FILES[:-1])
+            console.heading(console.output(), "Files")
+            console.paragraph(
+                console.output(),
+                f"{names} and {FILES[-1]} in {out}; in Python: bayescrowd.load({str(out / FILES[-1])!r})",
+            )
+
+
+def _fit(
+    labels: bayescrowd.data.labels.CrowdLabels,
+    model: str | None,
+    engine: str | None,
+    init: str | None,
+    priors: dict[str, Any],
+    settings: dict[str, Any],
+    progress: bool,
+) -> bayescrowd.fit.Fit:
+    import bayescrowd as bc
+
+    arguments: dict[str, Any] = dict(settings)
+    if model is not None:
+        arguments["model"] = make_model(model, priors)
+    if engine is not None:
+        arguments["engine"] = engine
+    if init is not None:
+        # An earlier fit is named by its file.
+        arguments["init"] = bc.load(init) if init.endswith((".nc", ".zarr")) else init
+    return bc.fit(labels, progress=progress, **arguments)
+
+
+def _save(fit: bayescrowd.fit.Fit, out: Path) -> None:
+    def table(frame: pandas.DataFrame) -> Callable[[Path], object]:
+        return lambda path: frame.to_csv(path, lineterminator="\n", encoding="utf-8")
+
+    writers = (table(fit.consensus()), table(fit.workers()), fit.save)
+    folder.write(out, dict(zip(FILES, writers, strict=True)))
+
+
+def show_labels(labels: bayescrowd.data.labels.CrowdLabels) -> None:
+    """Print what the labels are like."""
+    out = console.output()
+    console.heading(out, "Labels")
+    console.paragraph(out, labels.summary())
+
+
+def show_fit(fit: bayescrowd.fit.Fit, labels: bayescrowd.data.labels.CrowdLabels) -> None:
+    """Print the consensus, the workers and the diagnosis of a fit."""
+    out = console.output()
+    consensus = fit.consensus()
+    shown = min(_FIRST, len(consensus))
+    console.heading(
+        out, f"Consensus ({shown} of {len(consensus)} items; model {_name(fit.model)}, engine {_name(fit.engine)})"
+    )
+    console.show_frame(out, consensus.iloc[:shown], index="item")
+    if len(consensus) > shown:
+        unsure = consensus.sort_values("probability", kind="stable").iloc[:_UNSURE]
+        console.heading(out, f"The {len(unsure)} least certain items")
+        console.show_frame(out, unsure, index="item")
+    _show_score(consensus, labels)
+
+    workers = fit.workers()
+    if len(workers) <= _WORKERS:
+        console.heading(out, f"Workers ({len(workers)})")
+        console.show_frame(out, workers, index="worker")
+    else:
+        busiest = workers.sort_values("n_labels", ascending=False, kind="stable").iloc[:_WORKERS]
+        console.heading(out, f"Workers (the {_WORKERS} with most labels of {len(workers)})")
+        console.show_frame(out, busiest, index="worker")
+
+    console.heading(out, "Diagnosis")
+    console.paragraph(out, fit.diagnose())
+
+
+def _show_score(consensus: pandas.DataFrame, labels: bayescrowd.data.labels.CrowdLabels) -> None:
+    """Print the share of items whose truth came along that the consensus gets right."""
+    if labels.truth is None:
+        return
+    known = labels.truth.dropna()
+    known = known[known.index.isin(consensus.index)]
+    if not len(known):
+        return
+    right = (consensus["class"].loc[known.index].astype(object) == known.astype(object)).mean()
+    console.paragraph(
+        console.output(),
+        f"The consensus agrees with the truth on {100 * right:.1f} % of the {len(known)} items that have one "
+        "(no fit reads it).",
+    )
+
+
+def _name(thing: object) -> str:
+    return str(getattr(thing, "name", thing))

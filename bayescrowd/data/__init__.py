@@ -1,0 +1,1 @@
+"""Labels: the table, its checks, readers and data sets."""

@@ -1,0 +1,1 @@
+"""What follows from a result: consensus, reports on workers, predictions for new items."""

@@ -1,0 +1,203 @@
+"""The consensus on each item, its uncertainty, and the majority vote beside it."""
+
+import zlib
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from bayescrowd.errors import LabelError
+from bayescrowd.results.tree import ids, n_labels_of, values
+
+__all__ = ["class_probabilities", "consensus", "majority_codes", "vote_shares"]
+
+_TIE = 1e-6
+"""Probabilities and vote weights closer than this count as equal, so that rounding decides nothing."""
+
+ABSTAIN = -1
+
+
+def class_probabilities(tree: xr.DataTree, *, by: Literal["item", "pattern"] = "item") -> pd.DataFrame:
+    """Give the posterior probability of each class for each item.
+
+    Parameters
+    ----------
+    tree : DataTree
+        A result.
+    by : {"item", "pattern"}
+        One row per item, or one per response pattern (for labels from `CrowdLabels.from_counts`).
+
+    Returns
+    -------
+    DataFrame [item, class]
+        Rows in the order of the items, columns in the order of the classes, both with the user's ids; rows sum to one.
+
+    Examples
+    --------
+    >>> import bayescrowd as bc
+    >>> bc.fit(bc.datasets.load("anesthesia")).class_probabilities().shape
+    (45, 4)
+    """
+    table = pd.DataFrame(
+        values(tree, "latent", "class_probability").astype(float), index=ids(tree, "item"), columns=ids(tree, "class")
+    )
+    return table if by == "item" else _by_pattern(tree, table, by)
+
+
+def consensus(
+    tree: xr.DataTree,
+    *,
+    by: Literal["item", "pattern"] = "item",
+    ties: Literal["first", "abstain", "random"] = "first",
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Give the most probable class of each item.
+
+    Parameters
+    ----------
+    tree : DataTree
+        A result.
+    by : {"item", "pattern"}
+        One row per item, or one per response pattern (for labels from `CrowdLabels.from_counts`).
+    ties : {"first", "abstain", "random"}
+        What ``class`` and ``majority`` say where several classes lead by the same probability or votes: the first of
+        them in the order of the classes (so the order of rows never matters), ``pandas.NA``, or one of them at random
+        by ``seed`` and the item's id.
+    seed : int
+        For ``ties="random"``.
+
+    Returns
+    -------
+    DataFrame by item
+        ``class`` (most probable class), ``probability`` (of that class), ``entropy`` (of the class probabilities, in
+        nats: 0 = sure), ``n_labels``, ``majority`` (what most votes, counted by weight, say; NA without votes) and
+        ``tie`` (True where the majority vote is tied). By pattern also ``n_items``.
+
+    Raises
+    ------
+    LabelError
+        For ``by="pattern"`` without patterns, or an unknown option.
+
+    Examples
+    --------
+    >>> import bayescrowd as bc
+    >>> fit = bc.fit(bc.datasets.load("anesthesia"))
+    >>> fit.consensus().columns.tolist()
+    ['class', 'probability', 'entropy', 'n_labels', 'majority', 'tie']
+    """
+    if ties not in ("first", "abstain", "random"):
+        raise LabelError(f"ties must be 'first', 'abstain' or 'random', not {ties!r}")
+    items, classes = ids(tree, "item"), ids(tree, "class")
+    probability = values(tree, "latent", "class_probability").astype(float)
+    votes = vote_shares(tree)
+    best, _ = _leaders(probability, items, ties, seed)
+    majority, tied = _leaders(votes, items, ties, seed)
+    majority[votes.sum(axis=1) == 0] = ABSTAIN
+    safe = np.where(probability > 0, probability, 1.0)
+    table = pd.DataFrame(
+        {
+            "class": _named(best, classes, items),
+            "probability": probability.max(axis=1, initial=0.0),
+            "entropy": np.abs((safe * np.log(safe)).sum(axis=1)),
+            "n_labels": n_labels_of(tree, "item"),
+            "majority": _named(majority, classes, items),
+            "tie": tied,
+        },
+        index=items,
+    )
+    return table if by == "item" else _by_pattern(tree, table, by)
+
+
+def vote_shares(tree: xr.DataTree) -> np.ndarray:
+    """Share of each class among an item's votes, by weight; zeros for items without votes.
+
+    Parameters
+    ----------
+    tree : DataTree
+        A result.
+
+    Returns
+    -------
+    array [item, class]
+        Labels that are no class do not vote.
+    """
+    observed = tree["observed_data"].dataset
+    n_items, n_classes = observed.sizes["item"], observed.sizes["class"]
+    label = observed["label_index"].to_numpy()
+    is_class = label < n_classes
+    cell = observed["item_index"].to_numpy()[is_class].astype(np.int64) * n_classes + label[is_class]
+    weight = observed["weight"].to_numpy()[is_class] if "weight" in observed else None
+    votes = np.bincount(cell, weight, n_items * n_classes).reshape(n_items, n_classes).astype(float)
+    total = votes.sum(axis=1, keepdims=True)
+    return votes / np.where(total > 0, total, 1.0)
+
+
+def majority_codes(tree: xr.DataTree) -> tuple[np.ndarray, np.ndarray]:
+    """Majority vote of each item: the first of the leading classes (-1 without votes), and whether it is tied.
+
+    Parameters
+    ----------
+    tree : DataTree
+        A result.
+
+    Returns
+    -------
+    code : int array [item]
+        Index of the class.
+    tie : bool array [item]
+        True where several classes lead.
+    """
+    votes = vote_shares(tree)
+    leads = _leads(votes)
+    code = leads.argmax(axis=1)
+    code[votes.sum(axis=1) == 0] = ABSTAIN
+    return code, leads.sum(axis=1) > 1
+
+
+def _leads(table: np.ndarray) -> np.ndarray:
+    top = table.max(axis=1, keepdims=True)
+    return (table >= top - _TIE) & (top > 0)
+
+
+def _leaders(table: np.ndarray, items: pd.Index, ties: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Index of the leading class of each row by the rule for ties, and which rows are tied."""
+    leads = _leads(table)
+    tied = leads.sum(axis=1) > 1
+    code = leads.argmax(axis=1)
+    if ties == "abstain":
+        code[tied] = ABSTAIN
+    elif ties == "random":
+        for row in np.flatnonzero(tied):
+            # Drawn from the item's id, not from its position: the order of rows must not matter.
+            random = np.random.default_rng([seed, zlib.crc32(repr(items[row]).encode("utf-8", "backslashreplace"))])
+            code[row] = random.choice(np.flatnonzero(leads[row]))
+    return code, tied
+
+
+def _named(codes: np.ndarray, classes: pd.Index, items: pd.Index) -> pd.Series:
+    """Class values by code, in the classes' own type where no item abstains; NA where one does."""
+    absent = codes < 0
+    if not absent.any():
+        return pd.Series(classes.take(codes), index=items)
+    nullable = {"b": "boolean", "i": "Int64", "u": "UInt64", "f": "Float64"}.get(classes.dtype.kind, "object")
+    if isinstance(classes.dtype, pd.StringDtype):
+        nullable = "string"
+    named = pd.Series(pd.array(classes.take(np.maximum(codes, 0)).tolist(), dtype=nullable), index=items)
+    named[absent] = pd.NA
+    return named
+
+
+def _by_pattern(tree: xr.DataTree, table: pd.DataFrame, by: str) -> pd.DataFrame:
+    """One row per pattern; items of a pattern share their row unless some of them have gold."""
+    if by != "pattern":
+        raise LabelError(f"by must be 'item' or 'pattern', not {by!r}")
+    observed = tree["observed_data"].dataset
+    if "pattern_index" not in observed:
+        raise LabelError("these labels have no patterns: by='pattern' is for labels from CrowdLabels.from_counts")
+    names = ids(tree, "pattern")
+    code, first, count = np.unique(observed["pattern_index"].to_numpy(), return_index=True, return_counts=True)
+    rows = table.iloc[first].set_axis(names.take(code), axis=0)
+    if "class" in table.columns and "tie" in table.columns:
+        rows["n_items"] = count
+    return rows

@@ -1,0 +1,290 @@
+"""Reports on workers: accuracy, informativeness, spammers and adversaries, confusion matrices."""
+
+import difflib
+from collections.abc import Hashable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from bayescrowd.errors import LabelError, ModelError, shorten
+from bayescrowd.results.tree import ids, n_labels_of, parameter_group, values
+
+__all__ = ["SPAMMER_BITS", "WorkerScores", "confusion", "interval_bounds", "scores", "workers"]
+
+SPAMMER_BITS = 0.05
+"""A worker whose label says less than this about the class, in bits, counts as a spammer."""
+
+_CHUNK_CELLS = 4_000_000
+
+
+class WorkerScores(NamedTuple):
+    """Scores of workers by draw.
+
+    Parameters
+    ----------
+    accuracy : array [sample, worker]
+        Probability that a label equals the class of a random item.
+    informativeness : array [sample, worker]
+        Mutual information of label and class, in bits.
+    """
+
+    accuracy: np.ndarray
+    informativeness: np.ndarray
+
+
+def workers(
+    tree: xr.DataTree, *, interval: float = 0.89, bootstrap: int | None = None, seed: int = 0
+) -> pd.DataFrame:
+    """Report how good each worker is, and how sure one may be of that.
+
+    Parameters
+    ----------
+    tree : DataTree
+        A result.
+    interval : float
+        Probability of the equal-tailed intervals.
+    bootstrap : int, optional
+        For engines without draws: number of refits to resampled items from which intervals and probabilities come.
+    seed : int
+        Seed of the resampling.
+
+    Returns
+    -------
+    DataFrame by worker
+        ``n_labels``; ``accuracy``: sum over classes of prevalence x confusion diagonal, with ``accuracy_lower`` and
+        ``accuracy_upper``; ``informativeness``: mutual information of label and class in bits (a consistent inverter is
+        as informative as an expert, a spammer near 0); ``p_spammer``: P(informativeness < .05 bit); ``p_adversary``:
+        P(accuracy < 1 / number of classes). Posterior means over draws. Where the engine gives no draws, intervals and
+        probabilities are NaN and ``attrs["intervals"]`` says why.
+
+    Raises
+    ------
+    LabelError
+        For an interval that is no probability.
+    ModelError
+        For models without confusion matrices.
+
+    Examples
+    --------
+    >>> import bayescrowd as bc
+    >>> report = bc.fit(bc.datasets.load("anesthesia")).workers()
+    >>> report["n_labels"].tolist()
+    [135, 45, 45, 45, 45]
+    >>> report.attrs["intervals"][:18]
+    'em gives no draws:'
+    """
+    low, high = interval_bounds(interval)
+    found = scores(tree)
+    n_classes = tree["observed_data"].dataset.sizes["class"]
+    report = pd.DataFrame({"n_labels": n_labels_of(tree, "worker")}, index=ids(tree, "worker"))
+    report["accuracy"] = found.accuracy.mean(axis=0)
+    spread: WorkerScores | None = None
+    reason = f"equal-tailed, probability {interval:g}, from the posterior draws"
+    if parameter_group(tree) == "posterior":
+        spread = found
+    elif bootstrap is not None:
+        from bayescrowd.decisions.bootstrap import refit_scores
+
+        spread = refit_scores(tree, bootstrap, seed)
+        reason = f"equal-tailed, probability {interval:g}, from {bootstrap} refits to resampled items (bootstrap)"
+    else:
+        reason = (
+            f"{tree.attrs['engine']} gives no draws: ask for workers(bootstrap=200), or fit with an engine that samples"
+        )
+    nothing = np.full(len(report), np.nan)
+    lower, upper = (nothing, nothing) if spread is None else np.quantile(spread.accuracy, [low, high], axis=0)
+    report["accuracy_lower"], report["accuracy_upper"] = lower, upper
+    report["informativeness"] = found.informativeness.mean(axis=0)
+    chance = 1 / n_classes
+    report["p_spammer"] = nothing if spread is None else (spread.informativeness < SPAMMER_BITS).mean(axis=0)
+    # A hair below chance is rounding, not malice.
+    report["p_adversary"] = nothing if spread is None else (spread.accuracy < chance - 1e-9).mean(axis=0)
+    report.attrs["intervals"] = reason
+    return report
+
+
+def confusion(
+    tree: xr.DataTree, worker: Hashable, *, interval: float | None = None, difficulty: str | None = None
+) -> pd.DataFrame:
+    """Give the confusion matrix of a worker: P(label | class).
+
+    Parameters
+    ----------
+    tree : DataTree
+        A result.
+    worker : hashable
+        The worker's id.
+    interval : float, optional
+        Also give equal-tailed intervals of this probability.
+    difficulty : str, optional
+        A level of difficulty; by default the levels are averaged by their share.
+
+    Returns
+    -------
+    DataFrame [class, label]
+        Rows sum to one. With ``interval`` the columns have a second level ``mean``, ``lower``, ``upper`` (NaN where the
+        engine gives no draws).
+
+    Raises
+    ------
+    LabelError
+        For an unknown worker or level.
+
+    Examples
+    --------
+    >>> import bayescrowd as bc
+    >>> bc.fit(bc.datasets.load("anesthesia")).confusion(1).round(2).loc[1, 1]
+    np.float64(0.89)
+    """
+    known = ids(tree, "worker")
+    row = _position(known, worker)
+    table, shares, _ = _parameters(tree, slice(row, row + 1))
+    if table.ndim == 5 and difficulty is not None:
+        names = list(ids(tree, "difficulty"))
+        if difficulty not in names:
+            raise LabelError(f"there is no difficulty level {difficulty!r}; the levels are {shorten(names, 10)}")
+        draws = table[:, 0, names.index(difficulty)]
+    else:
+        draws = _averaged(table, shares)[:, 0]
+    classes, labels = ids(tree, "class"), ids(tree, "label")
+    mean = pd.DataFrame(draws.mean(axis=0), index=classes, columns=labels)
+    if interval is None:
+        return mean
+    low, high = interval_bounds(interval)
+    if len(draws) > 1:
+        lower, upper = np.quantile(draws, [low, high], axis=0)
+    else:
+        lower = upper = np.full(draws.shape[1:], np.nan)
+    whole = np.stack([mean.to_numpy(), lower, upper], axis=-1).reshape(len(classes), -1)
+    columns = pd.MultiIndex.from_product([labels, ["mean", "lower", "upper"]], names=["label", "statistic"])
+    return pd.DataFrame(whole, index=classes, columns=columns)
+
+
+def scores(tree: xr.DataTree) -> WorkerScores:
+    """Compute accuracy and informativeness of every worker for every draw (one for point estimates).
+
+    Parameters
+    ----------
+    tree : DataTree
+        A result.
+
+    Returns
+    -------
+    WorkerScores
+        By sample and worker.
+    """
+    sizes = tree["observed_data"].dataset.sizes
+    n_workers = sizes["worker"]
+    per_worker = max(1, _n_samples(tree) * sizes["class"] * sizes["label"])
+    step = max(1, _CHUNK_CELLS // per_worker)
+    parts = []
+    for first in range(0, n_workers, step):
+        table, shares, prevalence = _parameters(tree, slice(first, first + step))
+        parts.append(score_tables(_averaged(table, shares), prevalence))
+    if not parts:
+        return WorkerScores(np.zeros((1, 0)), np.zeros((1, 0)))
+    return WorkerScores(*(np.concatenate(part, axis=1) for part in zip(*parts, strict=True)))
+
+
+def score_tables(table: np.ndarray, prevalence: np.ndarray) -> WorkerScores:
+    """Score confusion matrices.
+
+    Parameters
+    ----------
+    table : array [sample, worker, class, label]
+        Rows sum to one.
+    prevalence : array [sample, class]
+        Class shares.
+
+    Returns
+    -------
+    WorkerScores
+        By sample and worker.
+    """
+    diagonal = np.diagonal(table, axis1=2, axis2=3)
+    accuracy = np.einsum("sc,skc->sk", prevalence, diagonal)
+    joint = prevalence[:, None, :, None] * table
+    independent = prevalence[:, None, :, None] * joint.sum(axis=2, keepdims=True)
+    ratio = np.divide(joint, independent, out=np.ones_like(joint), where=(joint > 0) & (independent > 0))
+    return WorkerScores(accuracy, np.maximum((joint * np.log2(ratio)).sum(axis=(2, 3)), 0.0))
+
+
+def interval_bounds(interval: float) -> tuple[float, float]:
+    """Lower and upper quantile of an equal-tailed interval.
+
+    Parameters
+    ----------
+    interval : float
+        Its probability.
+
+    Returns
+    -------
+    tuple of float
+        Two quantiles.
+
+    Raises
+    ------
+    LabelError
+        Where it is not between 0 and 1.
+    """
+    if not 0 < interval < 1:
+        raise LabelError(f"interval must be a probability between 0 and 1 such as 0.89, not {interval!r}")
+    return (1 - interval) / 2, (1 + interval) / 2
+
+
+def _n_samples(tree: xr.DataTree) -> int:
+    group = parameter_group(tree)
+    sizes = tree[group].dataset.sizes
+    return int(sizes["chain"] * sizes["draw"]) if group == "posterior" else 1
+
+
+def _parameters(tree: xr.DataTree, rows: slice) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+    """Confusion [sample, worker, (difficulty,) class, label] of some workers, level shares, prevalence [sample, class]."""
+    group = parameter_group(tree)
+    dataset = tree[group].dataset
+    if "confusion" not in dataset:
+        raise ModelError(f"model {tree.attrs['model']!r} has no confusion matrices: its response depends on the item")
+
+    def flat(name: str) -> np.ndarray:
+        variable = dataset[name].isel(worker=rows) if "worker" in dataset[name].dims else dataset[name]
+        array = variable.to_numpy()
+        return array.reshape(-1, *array.shape[2:]) if group == "posterior" else array[None]
+
+    table = flat("confusion").astype(float)
+    latent = tree["latent"].dataset
+    # Models that state no class shares of their own are scored by the shares of the items' classes.
+    if "prevalence" in dataset and set(dataset["prevalence"].dims) <= {"chain", "draw", "class"}:
+        prevalence = flat("prevalence").astype(float)
+    else:
+        prevalence = np.repeat(latent["class_probability"].to_numpy().mean(0)[None], len(table), axis=0)
+    shares = None
+    if table.ndim == 5:
+        if "difficulty_prevalence" in dataset:
+            shares = flat("difficulty_prevalence").astype(float)
+        else:
+            shares = np.repeat(latent["difficulty_probability"].to_numpy().mean(0)[None], len(table), axis=0)
+    return table, shares, prevalence
+
+
+def _averaged(table: np.ndarray, shares: np.ndarray | None) -> np.ndarray:
+    return table if shares is None else np.einsum("sh,skhcl->skcl", shares, table)
+
+
+def _position(known: pd.Index, worker: Any) -> int:
+    try:
+        row = known.get_indexer([worker])[0]
+    except (TypeError, ValueError):
+        row = -1
+    if row >= 0:
+        return int(row)
+    names = {str(value): value for value in known}
+    near = [names[name] for name in difflib.get_close_matches(str(worker), names, n=3)]
+    if str(worker) in names:
+        value = names[str(worker)]
+        raise LabelError(
+            f"there is no worker {worker!r} ({type(worker).__name__}), but there is {value!r} ({type(value).__name__})"
+        )
+    hint = f"did you mean {shorten(near)}?" if near else f"the workers are {shorten(known)}"
+    raise LabelError(f"there is no worker {worker!r}; {hint}")

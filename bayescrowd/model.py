@@ -1,0 +1,504 @@
+"""The contract between a generative model and the engines: one model, one file, all engines.
+
+A model states its continuous parameters as NumPyro sample sites (`Model.parameters`), the probability of one label given
+worker, class, difficulty and item (`Model.log_response`), and, where labels come about as products of table entries, the
+ways in which they do (`Model.routes`). Everything that engines need is derived from these three; nothing is stated twice.
+"""
+
+import abc
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+from jaxtyping import Array, Float
+from numpyro import distributions as dist
+from numpyro import handlers
+
+from bayescrowd.data.arrays import PaddedLabels, Sizes
+from bayescrowd.errors import ModelError, problems_message
+
+__all__ = ["At", "Diagonal", "Model", "Route", "Site", "Sizes", "annotations", "diagonal", "observe_gold"]
+
+type Parameters = Mapping[str, Any]
+type Prior = Any
+"""A prior's concentration: a number, an array that broadcasts to the table, or a `Diagonal`."""
+
+
+class At(NamedTuple):
+    """Where to evaluate: integer index arrays that broadcast against each other.
+
+    Parameters
+    ----------
+    worker, true_class, difficulty, label, item : int array or None
+        Indices; None where the caller does not vary them (``item`` for models that do not use it).
+    sizes : Sizes
+        Sizes of the parameters.
+    """
+
+    worker: Any
+    true_class: Any
+    difficulty: Any
+    label: Any
+    item: Any
+    sizes: Sizes
+
+
+class Route(NamedTuple):
+    """One way in which a label can come about: a product of table entries times a constant.
+
+    Parameters
+    ----------
+    cells : dict
+        Name of a table -> index tuple, the column (outcome) last; an empty dict is a pure constant.
+    log_constant : array
+        Logarithm of the given constants (a guess rate, a fixed row).
+    counted : bool array
+        False where the cells take no part and only the constant counts.
+    """
+
+    cells: dict[str, tuple[Any, ...]]
+    log_constant: Any = 0.0
+    counted: Any = True
+
+
+@dataclass(frozen=True)
+class Site:
+    """One parameter site as the trace of `Model.parameters` shows it.
+
+    Parameters
+    ----------
+    name : str
+        Name of the site.
+    dims : tuple of str
+        Name of each axis, in order.
+    shape : tuple of int
+        Shape of a draw.
+    kind : str
+        ``"dirichlet"``, ``"beta"`` or ``"other"``.
+    concentration : array or None
+        Concentrations with the shape of a draw; for a Beta a last axis of length two is added (value, complement).
+    """
+
+    name: str
+    dims: tuple[str, ...]
+    shape: tuple[int, ...]
+    kind: str
+    concentration: Any
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Diagonal:
+    """A class x label concentration with one value on the diagonal and another off it, whatever the sizes.
+
+    Parameters
+    ----------
+    on : float
+        Concentration where the label is the class.
+    off : float
+        Concentration elsewhere, labels that are no class included.
+    """
+
+    on: Any
+    off: Any
+
+    def table(self, n_classes: int, n_labels: int) -> Float[Array, "class label"]:
+        """Write the concentration out as a class x label array.
+
+        Parameters
+        ----------
+        n_classes, n_labels : int
+            Its shape.
+
+        Returns
+        -------
+        array [class, label]
+            ``on`` on the diagonal, ``off`` elsewhere.
+        """
+        return self.off + (self.on - self.off) * jnp.eye(n_classes, n_labels)
+
+
+def diagonal(on: float, off: float) -> Diagonal:
+    """Prior for confusion matrices that favours (or disfavours) the right label.
+
+    Parameters
+    ----------
+    on : float
+        Dirichlet concentration (pseudo-count) of the label that equals the class.
+    off : float
+        Concentration of every other label.
+
+    Returns
+    -------
+    Diagonal
+        To be passed as ``confusion_prior``; its shape follows the data.
+
+    Raises
+    ------
+    ModelError
+        Where a concentration is not a positive number.
+
+    Examples
+    --------
+    >>> import bayescrowd as bc
+    >>> bc.diagonal(3, 1).table(2, 3).tolist()
+    [[3.0, 1.0, 1.0], [1.0, 3.0, 1.0]]
+    """
+    problems = [
+        f"{name}={value!r} is not a positive number"
+        for name, value in (("on", on), ("off", off))
+        if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 < value < np.inf
+    ]
+    if problems:
+        raise ModelError(problems_message("diagonal(on, off) takes two Dirichlet concentrations", problems))
+    return Diagonal(float(on), float(off))
+
+
+class Model(abc.ABC):
+    """Base of every generative model.
+
+    A model is a frozen dataclass of its priors, registered as a pytree: priors are leaves, sizes such as ``n_levels``
+    are static, so that new priors reuse compiled code.
+    """
+
+    name: ClassVar[str]
+    uses_item: ClassVar[bool] = False
+    """True where the response depends on the item itself (not only on its class and difficulty)."""
+
+    n_levels: int = 1
+    """Number of difficulty levels of an item; models with difficulty make it a static field."""
+
+    @abc.abstractmethod
+    def parameters(self, sizes: Sizes) -> dict[str, Any]:
+        """Sample the continuous parameters as NumPyro sites, in plates that carry the names of the dims.
+
+        Parameters
+        ----------
+        sizes : Sizes
+            Numbers of items, workers, classes and label values.
+
+        Returns
+        -------
+        dict
+            Name of each site -> its value.
+        """
+
+    @abc.abstractmethod
+    def log_response(self, parameters: Parameters, at: At) -> Any:
+        """Give the log probability of a label given worker, class, difficulty and item.
+
+        Parameters
+        ----------
+        parameters : dict
+            Values of the parameter sites.
+        at : At
+            Where; ``label`` is an index like the others, not an axis.
+
+        Returns
+        -------
+        array
+            Log probabilities, of the shape that the indices broadcast to.
+        """
+
+    @abc.abstractmethod
+    def program(self, table: PaddedLabels) -> None:
+        """Tell the whole generative story as a NumPyro function that NumPyro's own engines run.
+
+        Parameters
+        ----------
+        table : PaddedLabels
+            Design, labels and gold; with ``label=None`` labels are simulated.
+        """
+
+    def routes(self, at: At) -> list[Route] | None:
+        """Say how a label comes about as products of table entries; None where it does not.
+
+        Parameters
+        ----------
+        at : At
+            Where.
+
+        Returns
+        -------
+        list of Route or None
+            The alternatives; their probabilities add up to the exponential of `log_response`.
+        """
+        del at
+        return None
+
+    def state_cells(self, at: At) -> dict[str, tuple[Any, ...]]:
+        """Name the table entries whose product is the prior probability of an item's state.
+
+        Parameters
+        ----------
+        at : At
+            Class and difficulty of each state.
+
+        Returns
+        -------
+        dict
+            Name of a table -> index tuple.
+        """
+        cells: dict[str, tuple[Any, ...]] = {"prevalence": (at.true_class,)}
+        if self.n_levels > 1:
+            cells["difficulty_prevalence"] = (at.difficulty,)
+        return cells
+
+    def log_state(self, parameters: Parameters, at: At) -> Any:
+        """Give the log prior probability of an item's state.
+
+        Parameters
+        ----------
+        parameters : dict
+            Values of the parameter sites.
+        at : At
+            Class and difficulty of each state.
+
+        Returns
+        -------
+        array
+            Log probabilities.
+        """
+        return sum(jnp.log(parameters[table])[index] for table, index in self.state_cells(at).items())
+
+    def difficulty_names(self) -> list[str]:
+        """Name the difficulty levels, in their order.
+
+        Returns
+        -------
+        list of str
+            One name per level.
+        """
+        return [str(level + 1) for level in range(self.n_levels)]
+
+    def confusion(self, parameters: Parameters, sizes: Sizes) -> Any:
+        """Tabulate P(label | worker, difficulty, class) from one draw of the parameters.
+
+        Parameters
+        ----------
+        parameters : dict
+            Values of the parameter sites.
+        sizes : Sizes
+            Their sizes.
+
+        Returns
+        -------
+        array [worker, class, label] or [worker, difficulty, class, label]
+            Rows sum to one over ``label``.
+
+        Raises
+        ------
+        ModelError
+            For models whose response depends on the item.
+        """
+        if self.uses_item:
+            raise ModelError(f"model {self.name!r} has no confusion matrices: its response depends on the item")
+        at = At(
+            worker=np.arange(sizes.n_workers)[:, None, None, None],
+            difficulty=np.arange(self.n_levels)[:, None, None],
+            true_class=np.arange(sizes.n_classes)[:, None],
+            label=np.arange(sizes.n_labels),
+            item=None,
+            sizes=sizes,
+        )
+        shape = (sizes.n_workers, self.n_levels, sizes.n_classes, sizes.n_labels)
+        table = jnp.exp(jnp.broadcast_to(self.log_response(parameters, at), shape))
+        return table if self.n_levels > 1 else table[:, 0]
+
+    def sites(self, sizes: Sizes, *, spread: int | None = None) -> dict[str, Site]:
+        """Read the parameter sites, their dims and their priors off the trace of `parameters`.
+
+        Parameters
+        ----------
+        sizes : Sizes
+            Numbers of items, workers, classes and label values.
+        spread : int, optional
+            Seed of the values that the sites take during the trace; without it, a neutral point of their support.
+
+        Returns
+        -------
+        dict
+            Name -> `Site`, in the order of sampling.
+        """
+        trace = handlers.trace(handlers.substitute(self.parameters, substitute_fn=_place(spread))).get_trace(sizes)
+        return {
+            name: _read_site(name, node)
+            for name, node in trace.items()
+            if node["type"] == "sample" and not node["is_observed"]
+        }
+
+    def check(self, sizes: Sizes) -> None:
+        """Check the priors against the data's sizes; on the host, before any engine runs.
+
+        Parameters
+        ----------
+        sizes : Sizes
+            Numbers of items, workers, classes and label values.
+
+        Raises
+        ------
+        ModelError
+            Listing every prior that is not positive, does not fit the sizes or depends on another site.
+        """
+        problems = [text for field in dataclasses.fields(self) for text in _prior_problems(self, field.name, sizes)]
+        if not problems:
+            try:
+                sites, again = self.sites(sizes), self.sites(sizes, spread=1)
+            except (ValueError, TypeError) as error:
+                raise ModelError(
+                    problems_message(f"the priors of model {self.name!r} do not fit the data", [str(error)])
+                ) from error
+            for name, site in sites.items():
+                if site.kind != "other" and not np.array_equal(site.concentration, again[name].concentration):
+                    problems.append(f"the concentration of site {name!r} depends on another site")
+        if problems:
+            raise ModelError(problems_message(f"the priors of model {self.name!r} cannot be used", problems))
+
+    def describe(self) -> dict[str, Any]:
+        """Write the priors and settings down as plain numbers and lists.
+
+        Returns
+        -------
+        dict
+            What `from_description` takes back; safe for JSON.
+        """
+        return {field.name: _plain(getattr(self, field.name)) for field in dataclasses.fields(self)}
+
+    @classmethod
+    def from_description(cls, description: Mapping[str, Any]) -> Self:
+        """Rebuild a model from what `describe` wrote.
+
+        Parameters
+        ----------
+        description : dict
+            Priors and settings by name.
+
+        Returns
+        -------
+        Model
+            Equal to the model described.
+        """
+        return cls(**{name: _unplain(value) for name, value in description.items()})
+
+
+def observe_gold(true_class: Any, gold: Any) -> None:
+    """Condition on the known classes of gold items, inside an item plate.
+
+    A factor, not an observation: it keeps the prevalence's log probability and works under enumeration.
+
+    Parameters
+    ----------
+    true_class : int array
+        The (enumerated) class of each item.
+    gold : int array [item] or None
+        Known classes, -1 where unknown.
+    """
+    if gold is not None:
+        known = gold[:, None]
+        numpyro.factor("gold", jnp.where((known < 0) | (known == true_class), 0.0, -jnp.inf))
+
+
+def annotations(table: PaddedLabels) -> Any:
+    """Open the plate of an item's annotations: padding masked out, weights applied.
+
+    Parameters
+    ----------
+    table : PaddedLabels
+        The design.
+
+    Returns
+    -------
+    context manager
+        To be entered inside the item plate.
+    """
+    return _Annotations(table)
+
+
+class _Annotations:
+    def __init__(self, table: PaddedLabels) -> None:
+        self._contexts = [numpyro.plate("annotation", table.n_positions, dim=-1), handlers.mask(mask=table.mask)]
+        if table.weight is not None:
+            self._contexts.append(handlers.scale(scale=table.weight))
+
+    def __enter__(self) -> None:
+        for context in self._contexts:
+            context.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        for context in reversed(self._contexts):
+            context.__exit__(*error)
+
+
+def _place(spread: int | None) -> Any:
+    """Substitute a point of each site's support, so that tracing draws (and compiles) nothing."""
+    random = np.random.default_rng(spread)
+
+    def value(node: dict[str, Any]) -> Any:
+        if node["type"] != "sample" or node["is_observed"]:
+            return None
+        fn = node["fn"]
+        shape = fn.shape()
+        if spread is None:
+            return fn.support.feasible_like(jnp.zeros(shape))
+        to_support = dist.biject_to(fn.support)
+        return to_support(jnp.asarray(random.standard_normal(to_support.inverse_shape(shape))))
+
+    return value
+
+
+def _read_site(name: str, node: dict[str, Any]) -> Site:
+    fn = node["fn"]
+    shape = tuple(fn.shape())
+    n_event = len(fn.event_shape)
+    n_batch = len(shape) - n_event
+    plates = {frame.dim: frame.name for frame in node["cond_indep_stack"]}
+    batch = tuple(plates.get(axis - n_batch, f"{name}_dim_{axis}") for axis in range(n_batch))
+    named = tuple(node["infer"].get("event_dims", ()))
+    event = named or tuple(f"{name}_dim_{axis}" for axis in range(n_batch, n_batch + n_event))
+    base = fn
+    while isinstance(base, dist.Independent | dist.ExpandedDistribution):
+        base = base.base_dist
+    if isinstance(base, dist.Dirichlet):
+        concentration: Any = jnp.broadcast_to(base.concentration, shape)
+        return Site(name, batch + event, shape, "dirichlet", concentration)
+    if isinstance(base, dist.Beta):
+        pair = jnp.stack(jnp.broadcast_arrays(base.concentration1, base.concentration0), axis=-1)
+        return Site(name, batch + event, shape, "beta", jnp.broadcast_to(pair, (*shape, 2)))
+    return Site(name, batch + event, shape, "other", None)
+
+
+def _prior_problems(model: Model, name: str, sizes: Sizes) -> list[str]:
+    value = getattr(model, name)
+    if isinstance(value, Diagonal):
+        value = [value.on, value.off]
+    elif isinstance(value, str) or value is None:
+        return []
+    try:
+        array = np.asarray(value, float)
+    except (TypeError, ValueError):
+        return [f"{name}={value!r} is not a number or an array of numbers"]
+    if not np.all(np.isfinite(array)):
+        return [f"{name} has values that are not finite"]
+    if name.endswith("_prior") and not np.all(array > 0):
+        where = "" if array.ndim == 0 else f" at {tuple(int(i) for i in np.argwhere(array <= 0)[0])}"
+        return [f"{name} must be positive (Dirichlet concentrations); it holds {array[array <= 0].flat[0]:g}{where}"]
+    return []
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Diagonal):
+        return {"diagonal": [float(value.on), float(value.off)]}
+    if isinstance(value, np.ndarray | jax.Array):
+        return np.asarray(value).tolist()
+    return value
+
+
+def _unplain(value: Any) -> Any:
+    if isinstance(value, dict) and "diagonal" in value:
+        return Diagonal(*value["diagonal"])
+    return np.asarray(value, float) if isinstance(value, list) else value

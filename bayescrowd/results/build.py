@@ -1,0 +1,327 @@
+"""From a run to one `xarray.DataTree`, which ArviZ takes as it is.
+
+====================  =================================================================================================
+group                 variables (dims)
+====================  =================================================================================================
+``posterior``         parameter sites and ``confusion (chain, draw, worker[, difficulty], class, label)``
+``point_estimate``    the same names without sample dims, for engines without draws
+``latent``            ``class_probability (item, class)``, ``class_probability_by_chain``, ``difficulty_probability``
+``log_likelihood``    ``labels_of_item (chain, draw, item)``, states summed out
+``sample_stats``      ``lp``, ``diverging``, ... ``(chain, draw)``
+``optimization``      ``objective (iteration)``
+``observed_data``     one row per annotation, gold, weights
+``constant_data``     prior concentrations
+``truth``             known classes that no fit reads, for scoring only
+``original_ids``      ids that had to become text to be coordinates
+====================  =================================================================================================
+"""
+
+import dataclasses
+import importlib.metadata
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from bayescrowd.data.labels import CrowdLabels
+from bayescrowd.inference.base import Run, sizes_of
+from bayescrowd.model import Model, Sizes
+from bayescrowd.results import align
+from bayescrowd.results.ids import coordinate
+from bayescrowd.results.tree import class_path, remember
+
+__all__ = ["FORMAT", "MAX_BYTES", "build_tree"]
+
+FORMAT = 1
+"""Version of the layout of the tree; `bayescrowd.load` refuses newer ones."""
+
+MAX_BYTES = 512 * 2**20
+"""Draws of the parameters above this size are thinned, a log-likelihood above it is not stored."""
+
+_MIN_DRAWS = 20
+_AXES = ("item", "worker", "difficulty", "class", "label")
+_LIBRARIES = ("bayescrowd", "jax", "numpyro", "numpy", "arviz", "xarray")
+_CHUNK_BYTES = 32 * 2**20
+
+type Variables = dict[str, tuple[tuple[str, ...], np.ndarray]]
+
+
+def build_tree(
+    labels: CrowdLabels,
+    model: Model,
+    engine: str,
+    settings: Any,
+    run: Run,
+    seed: int,
+    seconds: float,
+    *,
+    max_bytes: int = MAX_BYTES,
+) -> xr.DataTree:
+    """Put what an engine found into a result tree.
+
+    Parameters
+    ----------
+    labels : CrowdLabels
+        What was fitted.
+    model : Model
+        With which model.
+    engine : str
+        By which engine.
+    settings : dataclass
+        With which options.
+    run : Run
+        What came out.
+    seed : int
+        Seed of the run.
+    seconds : float
+        Wall time.
+    max_bytes : int
+        Size above which draws are thinned and a log-likelihood is left out, with a warning in the tree.
+
+    Returns
+    -------
+    DataTree
+        All ids of the user as coordinates; root attributes hold only text, numbers and lists.
+
+    Examples
+    --------
+    >>> import bayescrowd as bc
+    >>> sorted(bc.fit(bc.datasets.load("anesthesia")).idata.children)
+    ['constant_data', 'latent', 'observed_data', 'optimization', 'point_estimate', 'truth']
+    """
+    remember(type(model))
+    sizes = sizes_of(labels)
+    warnings = list(run.warnings)
+    chains, switches = _align(run, model, sizes, labels)
+    coords = _Coordinates(labels, model)
+    groups: dict[str, xr.Dataset] = {}
+    if chains is not None:
+        draws = chains.draws
+        n_draws = next(iter(draws.values())).shape[1]
+        keep = _kept_draws(draws, model, sizes, max_bytes)
+        if len(keep) < n_draws:
+            warnings.append(
+                f"Kept {len(keep)} of {n_draws} draws per chain: all draws of the confusion matrices would exceed "
+                f"{max_bytes / 2**20:.0f} MB. Class probabilities use all draws."
+            )
+        coords.draw = keep
+        groups["posterior"] = coords.dataset(
+            _parameters(
+                {name: value[:, keep] for name, value in draws.items()}, model, sizes, ("chain", "draw")
+            )
+        )
+    if run.points is not None:
+        groups["point_estimate"] = coords.dataset(_parameters(run.points, model, sizes, ()))
+    by_chain = run.state_probability_by_chain if chains is None else chains.state_probability
+    aligned = any(switch.action == "permuted" for switch in switches)
+    state_probability = by_chain.mean(0) if aligned and by_chain is not None else run.state_probability
+    groups["latent"] = coords.dataset(_latent(state_probability, by_chain, sizes))
+    if run.log_likelihood is not None:
+        if run.log_likelihood.nbytes <= max_bytes:
+            thinned = run.log_likelihood[:, coords.draw]
+            groups["log_likelihood"] = coords.dataset({"labels_of_item": (("chain", "draw", "item"), thinned)})
+        else:
+            warnings.append(
+                f"The log-likelihood by draw and item is not stored: it would exceed {max_bytes / 2**20:.0f} MB."
+            )
+    if run.sample_stats is not None:
+        groups["sample_stats"] = coords.dataset(
+            {name: (("chain", "draw"), value[:, coords.draw]) for name, value in run.sample_stats.items()}
+        )
+    if run.objective is not None:
+        groups["optimization"] = coords.dataset({"objective": (("iteration",), np.asarray(run.objective))})
+    groups["observed_data"] = _observed(labels, coords)
+    groups["constant_data"] = coords.dataset(_priors(model, sizes))
+    groups |= _truth(labels, coords)
+    if coords.originals:
+        groups["original_ids"] = coords.dataset(coords.originals)
+    tree = xr.DataTree.from_dict(groups)
+    warnings += align.in_words(switches, list(labels.classes))
+    converged = {True: "yes", False: "no", None: "unknown"}[run.status.converged]
+    tree.attrs = {
+        "bayescrowd_format": FORMAT,
+        "model": model.name,
+        "model_class": class_path(type(model)),
+        "model_description": _json(model.describe()),
+        "engine": engine,
+        "settings": _json(dataclasses.asdict(settings)),
+        "seed": int(seed),
+        "seconds": float(seconds),
+        "status": run.status.code,
+        "status_sentence": run.status.sentence,
+        "converged": converged,
+        "warnings": warnings,
+        "notes": [*labels.notes, *coords.notes],
+        "ordered": int(labels.ordered),
+        "label_switching": _json([switch._asdict() for switch in switches]),
+        "details": _json(dict(run.extra)),
+        "versions": _json(_versions()),
+    }
+    return tree
+
+
+class _Coordinates:
+    """All coordinates of a tree; hands each dataset the ones that its dims need."""
+
+    def __init__(self, labels: CrowdLabels, model: Model) -> None:
+        self.notes: list[str] = []
+        self.originals: Variables = {}
+        self.draw = np.arange(0)
+        self._values: dict[str, np.ndarray] = {}
+        for dim, ids in (
+            ("item", labels.items),
+            ("worker", labels.workers),
+            ("class", labels.classes),
+            ("label", labels.label_values),
+        ):
+            self.add(dim, ids)
+        self.add("difficulty", model.difficulty_names())
+
+    def add(self, dim: str, ids: Sequence[Any] | pd.Index) -> None:
+        made = coordinate(ids, dim)
+        self._values[dim] = made.values
+        if made.note is not None:
+            self.notes.append(made.note)
+        if made.originals is not None:
+            self.originals[f"{dim}_json"] = ((dim,), made.originals)
+
+    def dataset(self, variables: Variables, also: Sequence[str] = ()) -> xr.Dataset:
+        lengths = {dim: size for dims, value in variables.values() for dim, size in zip(dims, value.shape, strict=True)}
+        coords = {}
+        for dim in [*lengths, *(dim for dim in also if dim not in lengths)]:
+            values = self.draw if dim == "draw" else self._values.get(dim)
+            coords[dim] = np.arange(lengths[dim]) if values is None or len(values) != lengths.get(dim, len(values)) else values
+        return xr.Dataset(variables, coords=coords)
+
+
+def _align(run: Run, model: Model, sizes: Sizes, labels: CrowdLabels) -> tuple[align.Chains | None, list[align.Switch]]:
+    if run.draws is None:
+        return None, []
+    by_chain = run.state_probability_by_chain
+    chains = align.Chains(run.draws, run.state_probability[None] if by_chain is None else by_chain)
+    return align.align_chains(chains, model, sizes, labels)
+
+
+def _kept_draws(draws: Mapping[str, np.ndarray], model: Model, sizes: Sizes, max_bytes: int) -> np.ndarray:
+    """Evenly spaced draws, as many as fit."""
+    n_chains, n_draws = next(iter(draws.values())).shape[:2]
+    per_draw = sum(value[:, :1].nbytes for value in draws.values())
+    if "confusion" not in draws and not model.uses_item:
+        cells = sizes.n_workers * model.n_levels * sizes.n_classes * sizes.n_labels
+        per_draw += 4 * n_chains * cells
+    fits = max(int(max_bytes // max(per_draw, 1)), _MIN_DRAWS)
+    step = -(-n_draws // fits)
+    return np.arange(0, n_draws, step)
+
+
+def _parameters(
+    values: Mapping[str, np.ndarray], model: Model, sizes: Sizes, sample_dims: tuple[str, ...]
+) -> Variables:
+    """Every site with its dims in the canonical order, and the confusion matrices where no site bears that name."""
+    sites = model.sites(sizes)
+    out: Variables = {}
+    for name, value in values.items():
+        dims = sites[name].dims
+        order = sorted(range(len(dims)), key=lambda axis: _AXES.index(dims[axis]) if dims[axis] in _AXES else 9)
+        n_sample = len(sample_dims)
+        axes = (*range(n_sample), *(axis + n_sample for axis in order))
+        out[name] = (sample_dims + tuple(dims[axis] for axis in order), np.transpose(np.asarray(value), axes))
+    if "confusion" not in out and not model.uses_item:
+        dims = ("worker", "difficulty", "class", "label") if model.n_levels > 1 else ("worker", "class", "label")
+        out["confusion"] = (sample_dims + dims, _confusion(values, model, sizes, len(sample_dims)))
+    return out
+
+
+def _confusion(values: Mapping[str, np.ndarray], model: Model, sizes: Sizes, n_sample: int) -> np.ndarray:
+    """Tabulate the confusion matrices of all draws, a chunk of draws at a time."""
+    if n_sample == 0:
+        return np.asarray(model.confusion(values, sizes))
+    lead = next(iter(values.values())).shape[:n_sample]
+    flat = {name: value.reshape(-1, *value.shape[n_sample:]) for name, value in values.items()}
+    n_draws = int(np.prod(lead))
+    cells = sizes.n_workers * model.n_levels * sizes.n_classes * sizes.n_labels
+    chunk = max(1, min(n_draws, _CHUNK_BYTES // (4 * cells)))
+    tabulate = jax.jit(jax.vmap(lambda parameters: model.confusion(parameters, sizes)))
+    parts = []
+    for first in range(0, n_draws, chunk):
+        # The last chunk repeats draws so that all chunks share one compiled shape.
+        rows = np.minimum(np.arange(first, first + chunk), n_draws - 1)
+        part = np.asarray(tabulate({name: value[rows] for name, value in flat.items()}))
+        parts.append(part[: n_draws - first])
+    whole = np.concatenate(parts)
+    return whole.reshape(*lead, *whole.shape[1:])
+
+
+def _latent(state_probability: np.ndarray, by_chain: np.ndarray | None, sizes: Sizes) -> Variables:
+    levels = state_probability.reshape(sizes.n_items, -1, sizes.n_classes)
+    out: Variables = {"class_probability": (("item", "class"), levels.sum(axis=1))}
+    if by_chain is not None:
+        chains = by_chain.reshape(len(by_chain), sizes.n_items, -1, sizes.n_classes).sum(axis=2)
+        out["class_probability_by_chain"] = (("chain", "item", "class"), chains)
+    if levels.shape[1] > 1:
+        out["difficulty_probability"] = (("item", "difficulty"), levels.sum(axis=2))
+    return out
+
+
+def _observed(labels: CrowdLabels, coords: _Coordinates) -> xr.Dataset:
+    variables: Variables = {
+        "item_index": (("annotation",), labels.item_code),
+        "worker_index": (("annotation",), labels.worker_code),
+        "label_index": (("annotation",), labels.label_code),
+        "gold_index": (("item",), labels.gold_code),
+    }
+    if labels.weight is not None:
+        variables["weight"] = (("annotation",), labels.weight)
+    also = ["item", "worker", "class", "label"]
+    if labels.patterns is not None:
+        code, names = pd.factorize(labels.patterns.reindex(labels.items))
+        coords.add("pattern", pd.Index(names))
+        variables["pattern_index"] = (("item",), code.astype(np.int32))
+        also.append("pattern")
+    return coords.dataset(variables, also)
+
+
+def _truth(labels: CrowdLabels, coords: _Coordinates) -> dict[str, xr.Dataset]:
+    if labels.truth is None:
+        return {}
+    truth = labels.truth.dropna()
+    code, found = pd.factorize(truth)
+    coords.add("truth_value", pd.Index(found))
+    whole = np.full(labels.n_items, -1, np.int32)
+    position = labels.items.get_indexer(truth.index)
+    whole[position[position >= 0]] = code[position >= 0]
+    return {"truth": coords.dataset({"truth_index": (("item",), whole)}, ["truth_value"])}
+
+
+def _priors(model: Model, sizes: Sizes) -> Variables:
+    """Concentrations of the parameter sites; an axis along which nothing varies is left out (but the last one)."""
+    out: Variables = {}
+    for name, site in model.sites(sizes).items():
+        if site.concentration is None:
+            continue
+        value = np.asarray(site.concentration, float)
+        dims = site.dims if site.kind == "dirichlet" else (*site.dims, "outcome")
+        for axis in range(value.ndim - 2, -1, -1):
+            first = np.take(value, [0], axis=axis)
+            if value.shape[axis] > 1 and (value == first).all():
+                value = np.take(value, 0, axis=axis)
+                dims = dims[:axis] + dims[axis + 1 :]
+        out[f"{name}_concentration"] = (dims, value)
+    return out
+
+
+def _versions() -> dict[str, str]:
+    return {name: importlib.metadata.version(name) for name in _LIBRARIES}
+
+
+def _json(value: Any) -> str:
+    def plain(part: Any) -> Any:
+        if isinstance(part, np.generic | np.ndarray | jax.Array):
+            return np.asarray(part).tolist()
+        return str(part)
+
+    return json.dumps(value, default=plain)

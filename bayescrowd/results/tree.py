@@ -1,0 +1,253 @@
+"""Readers of a result tree: ids, labels, model and sizes as they were when the tree was built."""
+
+import json
+import sys
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from bayescrowd import models
+from bayescrowd.data.labels import CrowdLabels
+from bayescrowd.errors import ModelError
+from bayescrowd.model import Model, Sizes
+from bayescrowd.results.ids import original_ids
+
+__all__ = [
+    "class_path",
+    "ids",
+    "json_attribute",
+    "labels_of",
+    "model_of",
+    "n_labels_of",
+    "parameter_group",
+    "sizes_of",
+    "values",
+]
+
+
+def ids(tree: xr.DataTree, dim: str) -> pd.Index:
+    """Give the user's ids along a dim.
+
+    Parameters
+    ----------
+    tree : DataTree
+        A result.
+    dim : str
+        ``"item"``, ``"worker"``, ``"class"``, ``"label"``, ...
+
+    Returns
+    -------
+    pandas.Index
+        Named after the dim.
+    """
+    observed = tree["observed_data"].dataset
+    source = observed if dim in observed.coords else next(
+        node.dataset for node in tree.subtree if dim in node.dataset.coords
+    )
+    originals = None
+    if "original_ids" in tree.children and f"{dim}_json" in tree["original_ids"].dataset:
+        originals = tree["original_ids"].dataset[f"{dim}_json"].to_numpy()
+    return original_ids(source[dim].to_numpy(), originals).rename(dim)
+
+
+def values(tree: xr.DataTree, group: str, name: str) -> np.ndarray:
+    """Read a variable as a NumPy array.
+
+    Parameters
+    ----------
+    tree : DataTree
+        A result.
+    group, name : str
+        Which variable.
+
+    Returns
+    -------
+    array
+        Its values, not copied.
+    """
+    return cast(np.ndarray, tree[group].dataset[name].to_numpy())
+
+
+def parameter_group(tree: xr.DataTree) -> str:
+    """Say where the parameters are: ``"posterior"`` for draws, ``"point_estimate"`` otherwise.
+
+    Parameters
+    ----------
+    tree : DataTree
+        A result.
+
+    Returns
+    -------
+    str
+        Name of the group.
+    """
+    return "posterior" if "posterior" in tree.children else "point_estimate"
+
+
+def json_attribute(tree: xr.DataTree, name: str, default: Any = None) -> Any:
+    """Read a root attribute that holds JSON.
+
+    Parameters
+    ----------
+    tree : DataTree
+        A result.
+    name : str
+        The attribute.
+    default : object
+        What to return without it.
+
+    Returns
+    -------
+    object
+        The value.
+    """
+    return json.loads(tree.attrs[name]) if name in tree.attrs else default
+
+
+def sizes_of(tree: xr.DataTree) -> Sizes:
+    """Read the sizes of the model's parameters.
+
+    Parameters
+    ----------
+    tree : DataTree
+        A result.
+
+    Returns
+    -------
+    Sizes
+        Numbers of items, workers, classes and label values.
+    """
+    sizes = tree["observed_data"].dataset.sizes
+    return Sizes(sizes["item"], sizes["worker"], sizes["class"], sizes["label"])
+
+
+def n_labels_of(tree: xr.DataTree, dim: str) -> np.ndarray:
+    """Count the annotations of each item or worker.
+
+    Parameters
+    ----------
+    tree : DataTree
+        A result.
+    dim : str
+        ``"item"`` or ``"worker"``.
+
+    Returns
+    -------
+    int array
+        Numbers of rows, whatever their weights.
+    """
+    observed = tree["observed_data"].dataset
+    return np.bincount(observed[f"{dim}_index"].to_numpy(), minlength=observed.sizes[dim])
+
+
+def labels_of(tree: xr.DataTree) -> CrowdLabels:
+    """Rebuild the label table that was fitted.
+
+    Parameters
+    ----------
+    tree : DataTree
+        A result.
+
+    Returns
+    -------
+    CrowdLabels
+        Equal to the table that was fitted, gold, weights, truth and notes included.
+    """
+    observed = tree["observed_data"].dataset
+    item_ids = ids(tree, "item")
+    truth = patterns = None
+    if "truth" in tree.children:
+        code = values(tree, "truth", "truth_index")
+        known = code >= 0
+        truth = pd.Series(_take(ids(tree, "truth_value"), code[known]), index=item_ids[known], name="truth")
+    if "pattern_index" in observed:
+        code = observed["pattern_index"].to_numpy()
+        patterns = pd.Series(_take(ids(tree, "pattern"), code), index=item_ids, name="pattern")
+    return CrowdLabels.from_codes(
+        item_code=observed["item_index"].to_numpy(),
+        worker_code=observed["worker_index"].to_numpy(),
+        label_code=observed["label_index"].to_numpy(),
+        items=item_ids,
+        workers=ids(tree, "worker"),
+        classes=ids(tree, "class"),
+        label_values=ids(tree, "label"),
+        weight=observed["weight"].to_numpy() if "weight" in observed else None,
+        gold_code=observed["gold_index"].to_numpy(),
+        truth=truth,
+        patterns=patterns,
+        ordered=bool(tree.attrs["ordered"]),
+        notes=tuple(tree.attrs["notes"]),
+    )
+
+
+def class_path(model: type[Model]) -> str:
+    """Name a model class so that it can be found again.
+
+    Parameters
+    ----------
+    model : type
+        The class.
+
+    Returns
+    -------
+    str
+        ``module:qualified name``.
+    """
+    return f"{model.__module__}:{model.__qualname__}"
+
+
+_SEEN: dict[str, type[Model]] = {}
+
+
+def remember(model: type[Model]) -> None:
+    """Keep a model class that this process fitted, so that `model_of` finds classes defined inside functions too.
+
+    Parameters
+    ----------
+    model : type
+        The class.
+    """
+    _SEEN[class_path(model)] = model
+
+
+def model_of(tree: xr.DataTree) -> Model:
+    """Rebuild the model that was fitted, priors included.
+
+    Parameters
+    ----------
+    tree : DataTree
+        A result.
+
+    Returns
+    -------
+    Model
+        The model.
+
+    Raises
+    ------
+    ModelError
+        Where its class is neither one of ours nor known to this process.
+    """
+    name, path = str(tree.attrs["model"]), str(tree.attrs["model_class"])
+    module, _, qualified = path.partition(":")
+    found = _SEEN.get(path)
+    if found is None and name in models.names() and class_path(models.get(name)) == path:
+        found = models.get(name)
+    if found is None:
+        # Only modules that are already imported: a file must not decide what code runs.
+        here: Any = sys.modules.get(module)
+        for part in qualified.split("."):
+            here = getattr(here, part, None)
+        found = here if isinstance(here, type) and issubclass(here, Model) else None
+    if found is None:
+        raise ModelError(
+            f"this result was fitted with model {name!r}, class {qualified!r} of module {module!r}, which is not known "
+            f"here: import that module first, then ask again"
+        )
+    return found.from_description(json_attribute(tree, "model_description"))
+
+
+def _take(values: pd.Index, codes: np.ndarray) -> Any:
+    return values.take(codes).to_numpy() if values.dtype == object else values.take(codes)
