@@ -155,7 +155,7 @@ def assemble(
         weights = check_weights(weight, said, weight.name, report)
         zero = int((said & (weights == 0)).sum())
         if zero:
-            report.notes.append(f"{_count(zero, 'row')} of weight 0 left out (column {weight.name!r}).")
+            report.notes.append(f"rows of weight 0 left out: {zero:,} (column {weight.name!r}).")
         keep &= weights != 0
     rows = np.flatnonzero(keep)
     whole = len(rows) == len(keep)
@@ -184,10 +184,10 @@ def assemble(
         _suspect_names(ids, f"{noun} ids", report)
     silent = worker.values[said_by == 0]
     if len(silent):
-        report.notes.append(f"{_count(len(silent), 'worker')} without labels: {shorten(silent)}.")
+        report.notes.append(f"workers without labels: {shorten(silent)}.")
     empty = len(item.values) - int((np.bincount(item_code, minlength=len(item.values)) > 0).sum())
     if empty:
-        report.notes.append(f"{_count(empty, 'item')} without labels.")
+        report.notes.append(f"items without labels: {empty:,}.")
     notes = report.close()
     return {
         "items": item.values.rename("item"),
@@ -206,23 +206,21 @@ def assemble(
 
 
 def _check_ids(item: Encoded, worker: Encoded, said: np.ndarray, report: Report) -> None:
+    if report.problems:
+        return  # ids that could not be read at all are reported already
     for codes, noun in ((item.codes, "item"), (worker.codes, "worker")):
         rows = np.flatnonzero((codes < 0) & said)
-        if len(rows) and not report.problems:
+        if len(rows):
             report.problems.append(
-                f"{_count(len(rows), 'row')} carry a label but no {noun} id: {report.where(rows)}. Fill in the {noun} "
-                "or remove the rows."
+                f"{_count(len(rows), 'label')} without {noun} id: {report.where(rows)}. Fill in the {noun} or remove the rows."
             )
-    lost = int(((item.codes < 0) | (worker.codes < 0)).sum())
-    if lost and not report.problems:
-        report.notes.append(f"{_count(lost, 'row')} without label and without item or worker id left out.")
 
 
 def _note_missing(label: Encoded, said: np.ndarray, name: Hashable, options: Options, report: Report) -> None:
     n_missing = int(len(said) - said.sum())
     if n_missing:
         marked = f", {label.n_marked:,} of them marked by missing={options.missing!r}" if label.n_marked else ""
-        report.notes.append(f"{n_missing:,} of {len(said):,} rows have no label (column {name!r}) and were left out{marked}.")
+        report.notes.append(f"rows without label left out: {n_missing:,} of {len(said):,} (column {name!r}){marked}.")
     if options.missing is not None and not label.n_marked:
         markers = as_list(options.missing)
         text = {str(marker) for marker in markers}

@@ -9,56 +9,61 @@ __all__ = ["NAMES", "OPTIONAL", "REQUIRED", "candidates", "find"]
 REQUIRED = ("item", "worker", "label")
 OPTIONAL = ("weight", "gold", "truth")
 
-NAMES: dict[str, tuple[str, ...]] = {
+# Names in the second tuple also name contents or measurements, so they count only where none of the first is there.
+NAMES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "item": (
-        "item", "task", "question", "example", "unit", "image", "object", "doc", "document", "sample", "instance",
-        "sentence", "text", "record", "case", "patient", "subject", "query", "pair", "tweet", "url",
+        ("item", "task", "question", "example", "unit", "image", "object", "doc", "document", "sample", "instance"),
+        ("sentence", "text", "record", "case", "patient", "subject", "query", "pair", "tweet", "url"),
     ),
     "worker": (
-        "worker", "annotator", "rater", "judge", "user", "coder", "labeller", "labeler", "observer", "performer",
-        "voter", "reviewer", "expert", "participant", "grader", "model", "assessor", "turker",
+        ("worker", "annotator", "rater", "judge", "user", "coder", "labeller", "labeler", "observer", "performer", "voter"),
+        ("reviewer", "expert", "participant", "grader", "assessor", "turker", "model"),
     ),
     "label": (
-        "label", "answer", "rating", "response", "annotation", "vote", "class", "category", "judgment", "judgement",
-        "grade", "score", "verdict", "choice", "value",
+        ("label", "answer", "rating", "response", "annotation", "vote"),
+        ("class", "category", "judgment", "judgement", "grade", "score", "verdict", "choice", "value"),
     ),
-    "weight": ("weight", "count", "n", "freq", "frequency"),
-    "gold": ("gold", "gold_label", "golden"),
-    "truth": ("truth", "ground_truth", "true_label", "true_class", "groundtruth"),
-}  # fmt: skip
+    "weight": (("weight", "count"), ("n", "freq", "frequency")),
+    "gold": (("gold", "gold_label", "golden"), ()),
+    "truth": (("truth", "ground_truth", "true_label", "true_class", "groundtruth"), ()),
+}
 
 
-def _key(name: Hashable) -> str:
-    """Lower-case, without plural, ``_id`` and separators: ``Task ID`` and ``taskId`` are ``task``."""
-    text = str(name).strip().casefold().replace("-", "_").replace(" ", "_").replace(".", "_")
-    return text
+def _key(name: str) -> str:
+    """Lower-case with one separator: ``Task ID`` is ``task_id``."""
+    return "_".join(name.strip().casefold().replace("-", " ").replace("_", " ").replace(".", " ").split())
 
 
-def _forms(name: str) -> set[str]:
-    return {name, name + "s", name + "_id", name + "_ids", name + "id", name + "_name", name + "_index", "id_" + name}
+def _forms(role: str, names: tuple[str, ...]) -> frozenset[str]:
+    endings = ("", "s", "_id", "id", "_ids", "_name", "_index") if role in ("item", "worker") else ("", "s")
+    return frozenset(name + ending for name in names for ending in endings)
 
 
-_FORMS = {
-    role: {form: name for name in names for form in (_forms(name) if role in ("item", "worker") else {name, name + "s"})}
-    for role, names in NAMES.items()
+_TIERS = {
+    role: ({role}, _forms(role, (role,)), _forms(role, usual), _forms(role, loose)) for role, (usual, loose) in NAMES.items()
 }
 
 
 def candidates(role: str, columns: Iterable[Hashable]) -> list[Hashable]:
-    """Columns whose name is a usual one for a role, whatever the case; an exact role name rules the others out.
+    """Columns whose name is a usual one for a role, whatever the case.
+
+    The role's own name rules out the others, and a usual name rules out those that may also name contents.
 
     Examples
     --------
-    >>> candidates("item", ["Task_ID", "worker", "label"]), candidates("label", ["label", "response"])
+    >>> candidates("item", ["Task_ID", "text", "label"]), candidates("label", ["label", "response"])
     (['Task_ID'], ['label'])
     """
-    hits = [column for column in columns if isinstance(column, str) and _key(column) in _FORMS[role]]
-    exact = [column for column in hits if _key(column) == role]
-    return exact if len(exact) == 1 else hits
+    texts = [column for column in columns if isinstance(column, str)]
+    for tier in _TIERS[role]:
+        hits: list[Hashable] = [column for column in texts if _key(column) in tier]
+        if hits:
+            return hits
+    return []
 
 
 def find(role: str, columns: Sequence[Hashable], problems: list[str], *, required: bool) -> Hashable | None:
-    """The one column for a role; none or several are a problem (several, or none if required)."""
+    """The one column for a role; several are a problem, none is one if the role is required."""
     hits = candidates(role, columns)
     if len(hits) == 1:
         return hits[0]

@@ -7,14 +7,14 @@ import numpy as np
 import pandas as pd
 
 from bayescrowd.data.build import Known, Options, assemble, check_index, known_by_item, known_by_row
-from bayescrowd.data.columns import NAMES, REQUIRED, candidates
+from bayescrowd.data.columns import REQUIRED, candidates, find
 from bayescrowd.data.encode import Encoded, as_index, declare, encode
 from bayescrowd.data.validate import Report, _count, as_list, locate_in
 from bayescrowd.errors import LabelError, problems_message, shorten
 
 __all__ = ["code_fields", "counts_fields", "long_fields", "wide_fields"]
 
-_NOTICED = (*NAMES["weight"], "confidence", "confidences", "weights", "counts")
+_NOTICED = frozenset({"weight", "weights", "count", "counts", "n", "freq", "frequency", "confidence", "certainty"})
 
 
 def long_fields(
@@ -108,12 +108,11 @@ def _columns(frame: pd.DataFrame, names: Mapping[str, Hashable], report: Report)
         if name is None and role not in REQUIRED:
             continue
         if name is None:
-            usual = candidates(role, [*frame.columns, *(level for level in levels if level not in frame.columns)])
-            if len(usual) > 1:
-                report.problems.append(f"several columns may be the {role}: {shorten(usual)}; say which: {role}=...")
+            every = [*frame.columns, *(level for level in levels if level not in frame.columns)]
+            name = find(role, every, report.problems, required=True)
+            if name is None:
                 continue
-            name = usual[0] if usual else role
-            if usual and name != role:
+            if name != role:
                 report.notes.append(f"column {name!r} is taken as the {role}.")
         try:
             if name in frame.columns:
@@ -167,7 +166,7 @@ def wide_fields(
                 continue
             sides[role] = frame[given].reset_index(drop=True)  # type: ignore[index]
     frame = frame.drop(columns=[given for given in (gold, truth) if isinstance(given, Hashable) and given in frame.columns])
-    ids = [name for name in candidates("item", frame.columns) if name not in NAMES["worker"]]
+    ids = candidates("item", frame.columns)
     if ids and isinstance(frame.index, pd.RangeIndex) and frame.shape[1] > 1:
         report.problems.append(
             f"column {ids[0]!r} looks like item ids, not like a worker's labels; make it the index: "

@@ -284,11 +284,11 @@ def _words(
             "parts can only be compared through the prior."
         )
     texts: Sequence[tuple[str, str, str]] = (
-        ("workers_one_value", "worker", "always give the same label; that says little about any item"),
-        ("workers_one_label", "worker", "gave one label; what is said of them is mostly the prior"),
-        ("workers_silent", "worker", "gave no label"),
-        ("items_silent", "item", "have no label"),
-        ("labels_unused", "label value", "never used by anybody"),
+        ("workers_one_value", "worker", "with several labels that are all the same, which says little about any item"),
+        ("workers_one_label", "worker", "with a single label; what is said of them is mostly the prior"),
+        ("workers_silent", "worker", "without labels"),
+        ("items_silent", "item", "without labels"),
+        ("labels_unused", "label value", "that nobody used"),
     )
     for name, noun, sentence in texts:
         if len(found[name]):

@@ -173,7 +173,7 @@ def settle_repeats(
     first = int(np.flatnonzero(repeat)[0])
     times = int(((item_code == item_code[first]) & (worker_code == worker_code[first])).sum())
     said = (
-        f"{_count(n_repeats, 'row')} repeat an item-worker pair of another row, such as worker "
+        f"rows that repeat the item and worker of another row: {n_repeats:,}, such as worker "
         f"{shorten([workers[worker_code[first]]])} on item {shorten([items[item_code[first]]])} ({times} times)"
     )
     if policy == "error":
@@ -198,11 +198,10 @@ def settle_repeats(
         repeat = np.asarray(pd.DataFrame(columns).duplicated())
         dropped, left = int(repeat.sum()), n_repeats - int(repeat.sum())
         report.notes.append(
-            f"{said}; {_count(dropped, 'identical row')} left out, {_count(left, 'row')} kept because the label or "
-            "weight differs."
+            f"{said}; {dropped:,} identical left out, {left:,} kept because the label or weight differs."
         )
         return ~repeat
-    report.notes.append(f"{said}; {_count(n_repeats, 'row')} left out (duplicates={policy!r}).")
+    report.notes.append(f"{said}; {n_repeats:,} left out (duplicates={policy!r}).")
     return ~repeat
 
 

@@ -1,0 +1,231 @@
+"""From files to tables: csv, tsv, parquet, json and jsonl, plain or compressed."""
+
+import bz2
+import csv
+import difflib
+import gzip
+import io
+import json
+import lzma
+import os
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from bayescrowd.errors import LabelError, problems_message, shorten
+
+__all__ = ["numbers_of_text", "read_table"]
+
+_OPENERS: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.decompress, ".bz2": bz2.decompress, ".xz": lzma.decompress}
+_BYTE_ORDER_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+_DELIMITERS = (",", "\t", ";", "|")
+_FORMATS = "csv, tsv, txt, parquet, json, jsonl or ndjson, also with .gz, .bz2 or .xz"
+
+
+def read_table(path: str | os.PathLike[str], encoding: str | None) -> tuple[pd.DataFrame, bool, Callable[[int], str]]:
+    """Read a file as a table.
+
+    Parameters
+    ----------
+    path : path
+        What to read; the ending says how.
+    encoding : str or None
+        Encoding of a text file; by default UTF-8, or what a byte order mark says.
+
+    Returns
+    -------
+    frame : DataFrame
+        Its columns: text in a csv or tsv file, else as stored.
+    is_text : bool
+        Whether everything is text.
+    locate : callable
+        Names a row position for messages.
+
+    Raises
+    ------
+    LabelError
+        If the file is absent, empty, broken or of an unknown kind.
+    """
+    file = Path(path).expanduser()
+    _check_there(file)
+    suffixes = [suffix.lower() for suffix in file.suffixes]
+    opener = _OPENERS.get(suffixes[-1]) if suffixes else None
+    kind = (suffixes[-2] if len(suffixes) > 1 else "") if opener else (suffixes[-1] if suffixes else "")
+    try:
+        content = file.read_bytes()
+        if opener is not None:
+            content = opener(content)
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+        raise LabelError(f"cannot read {str(file)!r}: {error}.") from error
+    if not content.strip():
+        raise LabelError(f"{str(file)!r} is empty; a label table needs a line of column names and rows.")
+    if kind in (".parquet", ".pq"):
+        return _parquet(content, file), False, _row
+    if kind in (".csv", ".tsv", ".txt", ".tab", ".dat", ""):
+        text = _decode(content, encoding, file)
+        return *_delimited(text, "\t" if kind in (".tsv", ".tab") else None, file), True, _locate_line(text)
+    if kind in (".json", ".jsonl", ".ndjson"):
+        return _json(_decode(content, encoding, file), kind != ".json", file), False, _row
+    raise LabelError(f"{str(file)!r} is of an unknown kind; labels can be read from {_FORMATS}.")
+
+
+def _row(position: int) -> str:
+    return f"row {position}"
+
+
+def _locate_line(text: str) -> Callable[[int], str]:
+    """Lines of the file where one row is one line, else rows."""
+    if '"' in text or "\n\n" in text or "\r\n\r\n" in text:
+        return _row
+    return lambda position: f"line {position + 2}"
+
+
+def _check_there(file: Path) -> None:
+    if file.is_dir():
+        inside = sorted(entry.name for entry in file.iterdir() if entry.is_file())
+        raise LabelError(f"{str(file)!r} is a folder; name the file in it. It holds {shorten(inside)}.")
+    if not file.exists():
+        beside = [entry.name for entry in file.parent.iterdir()] if file.parent.is_dir() else []
+        close = difflib.get_close_matches(file.name, beside, 3, 0.6)
+        hint = f" Close to it: {shorten(close)}." if close else ""
+        raise LabelError(f"there is no file {str(file)!r} (looked from {str(Path.cwd())!r}).{hint}")
+
+
+def _decode(content: bytes, encoding: str | None, file: Path) -> str:
+    if encoding is None:
+        encoding = next((name for mark, name in _BYTE_ORDER_MARKS if content.startswith(mark)), "utf-8")
+    try:
+        return content.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise LabelError(
+            f"{str(file)!r} is not {encoding} text: byte {content[error.start]:#x} in line {line}. Pass its encoding, such "
+            "as encoding='latin-1' or encoding='cp1252'."
+        ) from error
+    except LookupError as error:
+        raise LabelError(f"encoding={encoding!r} is unknown.") from error
+
+
+def _delimited(text: str, delimiter: str | None, file: Path) -> tuple[pd.DataFrame]:
+    """A text table; every row must have as many fields as there are column names."""
+    text = text.lstrip("\r\n")
+    if delimiter is None:
+        first = text.split("\n", 1)[0]
+        delimiter = max(_DELIMITERS, key=first.count)
+    try:
+        header = next(csv.reader(io.StringIO(text), delimiter=delimiter))
+        _check_ragged(text, delimiter, len(header), file)
+        frame = pd.read_csv(
+            io.StringIO(text),
+            sep=delimiter,
+            header=0,
+            names=list(range(len(header))),
+            dtype=str,
+            na_filter=False,
+            index_col=False,
+        )
+    except (csv.Error, pd.errors.ParserError, ValueError) as error:
+        if isinstance(error, LabelError):
+            raise
+        raise LabelError(f"cannot read {str(file)!r} as a table: {' '.join(str(error).split())}.") from error
+    frame.columns = pd.Index([name.strip() for name in header], dtype=object)
+    return (frame,)
+
+
+def _check_ragged(text: str, delimiter: str, n_columns: int, file: Path) -> None:
+    if '"' not in text:
+        # as many delimiters as whole rows have: at worst one row too long and one too short, which pandas rejects
+        lines = text.count("\n") + (not text.endswith("\n")) - text.count("\n\n") - text.count("\r\n\r\n")
+        if text.count(delimiter) == lines * (n_columns - 1):
+            return
+    bad: list[str] = []
+    reader = csv.reader(io.StringIO(text), delimiter=delimiter, strict=True)
+    for fields in reader:
+        if fields and len(fields) != n_columns:
+            bad.append(f"line {reader.line_num} has {len(fields)}")
+    if bad:
+        raise LabelError(
+            f"{str(file)!r}: the first line names {n_columns} columns, but {', '.join(bad[:3])}"
+            f"{f' and {len(bad) - 3} more lines differ' if len(bad) > 3 else ''}. Quote fields that contain {delimiter!r}."
+        )
+
+
+def _parquet(content: bytes, file: Path) -> pd.DataFrame:
+    try:
+        frame = pd.read_parquet(io.BytesIO(content))
+    except ImportError as error:
+        raise LabelError("reading parquet needs pyarrow: pip install pyarrow.") from error
+    except (OSError, ValueError) as error:
+        raise LabelError(f"{str(file)!r} is no readable parquet file: {error}.") from error
+    return frame if isinstance(frame.index, pd.RangeIndex) else frame.reset_index()
+
+
+def _json(text: str, lines: bool, file: Path) -> pd.DataFrame:
+    """Records, or a mapping of columns; values keep the types that JSON gives them."""
+    try:
+        if lines:
+            records = [json.loads(line) for line in text.splitlines() if line.strip()]
+        else:
+            records = json.loads(text)
+    except json.JSONDecodeError as error:
+        hint = " For one record per line name the file .jsonl." if "Extra data" in error.msg else ""
+        raise LabelError(f"{str(file)!r} is no valid JSON: {error}.{hint}") from error
+    except RecursionError as error:
+        raise LabelError(f"{str(file)!r} is nested too deeply for a table.") from error
+    problem = f"{str(file)!r} must hold a list of records or a mapping of columns"
+    if isinstance(records, dict):
+        if not records or not all(isinstance(column, (list, dict)) for column in records.values()):
+            raise LabelError(f"{problem}, not one record; keys: {shorten(records)}.")
+        try:
+            return pd.DataFrame(records).reset_index(drop=True)
+        except ValueError as error:
+            raise LabelError(problems_message(problem, [f"{error}."])) from error
+    if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
+        raise LabelError(f"{problem}.")
+    names = list(dict.fromkeys(name for record in records for name in record))
+    # object columns: pandas would turn integers with gaps into floats
+    return pd.DataFrame({name: pd.Series([record.get(name) for record in records], dtype=object) for name in names})
+
+
+def numbers_of_text(column: pd.Series, gaps: frozenset[str] = frozenset()) -> pd.Series:
+    """Turn a text column into integers if every value, gaps aside, is written as Python writes that integer.
+
+    Parameters
+    ----------
+    column : Series of text
+        What a file holds.
+    gaps : frozenset of str
+        Texts that stand for "nothing here", beside blank text.
+
+    Returns
+    -------
+    Series
+        Integers, or the column as it was.
+
+    Examples
+    --------
+    >>> numbers_of_text(pd.Series(["1", "12"])).tolist(), numbers_of_text(pd.Series(["01", "12"])).tolist()
+    ([1, 12], ['01', '12'])
+    """
+    codes, found = pd.factorize(column.array)
+    texts = [str(text) for text in found]
+    gap = np.array([not text.strip() or text in gaps for text in texts], dtype=bool)
+    if gap.all() or not all(is_integer(text) for text, blank in zip(texts, gap, strict=True) if not blank):
+        return column
+    numbers = np.array([0 if blank else int(text) for text, blank in zip(texts, gap, strict=True)], dtype=np.int64)
+    if gap.any():
+        array = pd.array(numbers[codes], dtype="Int64")
+        array[gap[codes]] = pd.NA
+        return pd.Series(array, index=column.index, name=column.name)
+    return pd.Series(numbers[codes], index=column.index, name=column.name)
+
+
+def is_integer(text: str) -> bool:
+    """Whether a text is an integer that would be written back as the same text, and fits 64 bits."""
+    digits = text[1:] if text.startswith("-") else text
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > 18:
+        return False
+    return str(int(text)) == text
