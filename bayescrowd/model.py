@@ -169,6 +169,8 @@ class Model(abc.ABC):
     name: ClassVar[str]
     uses_item: ClassVar[bool] = False
     """True where the response depends on the item itself (not only on its class and difficulty)."""
+    has_mode: ClassVar[bool] = False
+    """True where a model without routes vouches that its posterior density is bounded and so has a mode."""
 
     n_levels: int = 1
     """Number of difficulty levels of an item; models with difficulty make it a static field."""
@@ -230,6 +232,11 @@ class Model(abc.ABC):
         """
         del at
         return None
+
+    @property
+    def has_routes(self) -> bool:
+        """True where the model states its routes, and so allows closed-form updates."""
+        return type(self).routes is not Model.routes
 
     def state_cells(self, at: At) -> dict[str, tuple[Any, ...]]:
         """Name the table entries whose product is the prior probability of an item's state.
@@ -325,12 +332,27 @@ class Model(abc.ABC):
         dict
             Name -> `Site`, in the order of sampling.
         """
-        trace = handlers.trace(handlers.substitute(self.parameters, substitute_fn=_place(spread))).get_trace(sizes)
-        return {
-            name: _read_site(name, node)
-            for name, node in trace.items()
-            if node["type"] == "sample" and not node["is_observed"]
-        }
+        return {name: _read_site(name, node) for name, node in self._trace(sizes, spread).items()}
+
+    def neutral_point(self, sizes: Sizes) -> dict[str, Any]:
+        """Give every parameter site a neutral value of its support (even shares, zero, one).
+
+        Parameters
+        ----------
+        sizes : Sizes
+            Numbers of items, workers, classes and label values.
+
+        Returns
+        -------
+        dict
+            Site -> value.
+        """
+        return {name: node["value"] for name, node in self._trace(sizes, None).items()}
+
+    def _trace(self, sizes: Sizes, spread: int | None) -> dict[str, Any]:
+        placed = handlers.substitute(self.parameters, substitute_fn=_place(spread))
+        trace = handlers.trace(placed).get_trace(sizes)
+        return {n: node for n, node in trace.items() if node["type"] == "sample" and not node["is_observed"]}
 
     def check(self, sizes: Sizes) -> None:
         """Check the priors against the data's sizes; on the host, before any engine runs.
@@ -343,7 +365,7 @@ class Model(abc.ABC):
         Raises
         ------
         ModelError
-            Listing every prior that is not positive, does not fit the sizes or depends on another site.
+            Listing every prior that is not positive or does not fit the sizes, and every site that routes rule out.
         """
         problems = [text for field in dataclasses.fields(self) for text in _prior_problems(self, field.name, sizes)]
         if not problems:
@@ -353,9 +375,13 @@ class Model(abc.ABC):
                 raise ModelError(
                     problems_message(f"the priors of model {self.name!r} do not fit the data", [str(error)])
                 ) from error
-            for name, site in sites.items():
-                if site.kind != "other" and not np.array_equal(site.concentration, again[name].concentration):
-                    problems.append(f"the concentration of site {name!r} depends on another site")
+            for name, site in sites.items() if self.has_routes else ():
+                if site.kind == "other":
+                    problems.append(f"site {name!r} is neither a Dirichlet nor a Beta, so the model cannot have routes")
+                elif not np.array_equal(site.concentration, again[name].concentration):
+                    problems.append(
+                        f"the concentration of site {name!r} depends on another site, so the model cannot have routes"
+                    )
         if problems:
             raise ModelError(problems_message(f"the priors of model {self.name!r} cannot be used", problems))
 

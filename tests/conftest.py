@@ -19,7 +19,7 @@ if os.environ.get("BAYESCROWD_TYPECHECK", "1") != "0":
         raise RuntimeError("bayescrowd was imported before tests/conftest.py: its annotations would go unchecked")
     from jaxtyping import install_import_hook
 
-    install_import_hook("bayescrowd", "beartype.beartype")
+    install_import_hook("bayescrowd", "typecheck.checked")
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ import click
 from bayescrowd.cli import console
 from bayescrowd.cli.data_commands import datasets_command, simulate_command, summary_command
 from bayescrowd.cli.fit_command import fit_command
-from bayescrowd.errors import BayescrowdError, BayescrowdWarning
+from bayescrowd.errors import BayescrowdError, BayescrowdWarning, ConvergenceWarning
 
 #: Set this environment variable to see where an unexpected error came from.
 TRACEBACK = "BAYESCROWD_TRACEBACK"
@@ -85,7 +85,9 @@ def _warnings_as_notes() -> Iterator[None]:
         if text in shown:
             return
         shown.add(text)
-        prefix = "Note" if issubclass(category, BayescrowdWarning) else category.__name__
+        prefix = category.__name__
+        if issubclass(category, BayescrowdWarning):
+            prefix = "Warning" if issubclass(category, ConvergenceWarning) else "Note"
         console.paragraph(console.messages(), f"{prefix}: {text}")
 
     with warnings.catch_warnings():

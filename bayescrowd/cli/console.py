@@ -100,7 +100,9 @@ def show_frame(console: Console, frame: pandas.DataFrame, *, index: str | None =
 def format_column(values: pandas.Series) -> list[str]:
     """Return a column's cells as short text: three decimals for fractions, a dash for what is not there."""
     if values.dtype.kind == "f":
-        whole = all(float(value).is_integer() for value in values if math.isfinite(value))
+        finite = [float(value) for value in values if math.isfinite(value)]
+        # Sums of weights may be whole; shares and probabilities keep their decimals even if all are 0 or 1.
+        whole = all(value.is_integer() for value in finite) and any(abs(value) > 1 for value in finite)
         return [_number(float(value), whole) for value in values]
     if values.dtype.kind == "b":
         return ["yes" if value else "" for value in values]

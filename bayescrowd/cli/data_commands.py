@@ -37,13 +37,11 @@ def datasets_command() -> None:
 @click.option("--items", type=click.IntRange(min=1), required=True, help="Number of items.")
 @click.option("--workers", type=click.IntRange(min=1), required=True, help="Number of workers.")
 @click.option("--classes", metavar="N or A,B,C", default="2", show_default=True, help="Number or names of the classes.")
-@click.option("--labels-per-item", metavar="N", type=click.IntRange(min=1), help="Default: every worker labels it.")
+@click.option("--labels-per-item", metavar="N", type=click.IntRange(min=1), help="Workers for each item; default 5.")
 @click.option("--labels-per-worker", metavar="N", type=click.IntRange(min=1), help="Instead of --labels-per-item.")
 @click.option("--spammers", metavar="N", type=click.IntRange(min=0), default=0, help="Workers who label at random.")
 @click.option("--adversaries", metavar="N", type=click.IntRange(min=0), default=0, help="Workers who mislead.")
-@click.option(
-    "--prior", "priors", metavar="KEY=VALUE", multiple=True, help="For example confusion_prior=diagonal(3,1)."
-)
+@click.option("--prior", "priors", metavar="KEY=VALUE", multiple=True, help="As in `bayescrowd fit`.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random numbers.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="CSV file to write.")
 def simulate_command(
@@ -58,12 +56,9 @@ def simulate_command(
     import bayescrowd as bc
 
     named = values.names(classes) or []
-    if len(named) == 1:
-        if not named[0].isdecimal():
-            raise click.UsageError(f"--classes {classes}: give a number of classes, or their names separated by commas")
-        others["n_classes"] = int(named[0])
-    else:
-        others["classes"] = named
+    if len(named) == 1 and not named[0].isdecimal():
+        raise click.UsageError(f"--classes {classes}: give a number of classes, or their names separated by commas")
+    others["classes"] = int(named[0]) if len(named) == 1 else named
     given = {name: value for name, value in others.items() if value is not None}
     simulation = bc.simulate(make_model(model, prior_values), n_items=items, n_workers=workers, **given)
     frame = simulation.labels.to_frame()

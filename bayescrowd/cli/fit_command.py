@@ -140,7 +140,8 @@ def show_fit(fit: bayescrowd.fit.Fit, labels: bayescrowd.data.labels.CrowdLabels
         console.show_frame(out, unsure, index="item")
     _show_score(consensus, labels)
 
-    workers = fit.workers()
+    # What an engine cannot say (a point estimate has no intervals) is left out here and stays empty in workers.csv.
+    workers = fit.workers().dropna(axis="columns", how="all")
     if len(workers) <= _WORKERS:
         console.heading(out, f"Workers ({len(workers)})")
         console.show_frame(out, workers, index="worker")

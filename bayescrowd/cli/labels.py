@@ -13,8 +13,9 @@ from bayescrowd.cli import values
 if TYPE_CHECKING:
     import bayescrowd.data.labels
 
+LAYOUTS = ("long", "wide", "counts")
+OPTIONAL = ("weight", "gold", "truth")
 DUPLICATES = ("warn", "keep", "first", "last", "drop-identical", "error")
-_COLUMNS = ("item", "worker", "label", "weight", "gold", "truth")
 
 _OPTIONS = (
     click.argument("file", metavar="[LABELS]", required=False, type=click.Path(path_type=Path)),
@@ -27,9 +28,17 @@ _OPTIONS = (
     click.option("--item", metavar="COLUMN", help="Column of the items; usual names are recognised."),
     click.option("--worker", metavar="COLUMN", help="Column of the workers."),
     click.option("--label", metavar="COLUMN", help="Column of the labels."),
+    click.option(
+        "--layout", type=click.Choice(LAYOUTS), help="A row per label (default), items x workers, or patterns."
+    ),
+    click.option("--items", type=click.Choice(["rows", "columns"]), help="Where the items of a wide table are."),
+    click.option("--count", metavar="COLUMN", help="Column of counts in a table of response patterns."),
     click.option("--weight", metavar="COLUMN", help="Column of weights or counts."),
     click.option("--gold", metavar="COLUMN", help="Column of known classes that the fit uses."),
     click.option("--truth", metavar="COLUMN", help="Column of known classes that no fit reads, for scoring."),
+    click.option(
+        "--ignore", type=click.Choice(OPTIONAL), multiple=True, help="Leave a column unused that would be recognised."
+    ),
     click.option("--classes", metavar="A,B,C", help="The classes, in order; default: the labels that occur."),
     click.option(
         "--labels", "label_values", metavar="A,B,C", help="Every label value, if there are more than classes."
@@ -53,8 +62,8 @@ def read(
     classes: str | None,
     label_values: str | None,
     missing: str | None,
-    duplicates: str | None,
-    **columns: str | None,
+    ignore: tuple[str, ...],
+    **others: str | None,
 ) -> bayescrowd.data.labels.CrowdLabels:
     """Return the labels that the options ask for.
 
@@ -66,10 +75,10 @@ def read(
         Where to look for a data set before downloading it.
     classes, label_values, missing : str, optional
         Comma-separated values.
-    duplicates : str, optional
-        One of `DUPLICATES`.
-    **columns : str, optional
-        Names of the columns item, worker, label, weight, gold and truth.
+    ignore : tuple of str
+        Which of `OPTIONAL` stay unused even if there is a column of such a name.
+    **others : str, optional
+        Names of columns (item, worker, label, weight, gold, truth, count), layout, items, duplicates.
 
     Returns
     -------
@@ -78,23 +87,34 @@ def read(
     """
     import bayescrowd as bc
 
-    about_a_file = {name: column for name, column in columns.items() if column is not None} | {
-        name: value
-        for name, value in {
-            "classes": values.names(classes),
-            "labels": values.names(label_values),
-            "missing": values.names(missing),
-            "duplicates": duplicates,
-        }.items()
-        if value is not None
-    }
+    about_a_file: dict[str, Any] = {name: value for name, value in others.items() if value is not None}
+    about_a_file |= _lists(classes, label_values, missing)
+    twice = [name for name in ignore if name in about_a_file]
+    if twice:
+        raise click.UsageError("; ".join(f"--{name} and --ignore {name} exclude each other" for name in twice))
     if (file is None) == (dataset is None):
         raise click.UsageError("give either a file of labels or --dataset NAME (`bayescrowd datasets` lists them)")
     if dataset is not None:
-        if about_a_file:
-            options = ", ".join(f"--{name}" for name in about_a_file)
+        about = [*about_a_file, *(["ignore"] if ignore else [])]
+        if about:
+            options = ", ".join(f"--{name}" for name in about)
             raise click.UsageError(f"{options}: only for a file; a named data set has its own columns")
         return bc.datasets.load(dataset) if folder is None else bc.datasets.load(dataset, folder=folder)
     if folder is not None:
         raise click.UsageError("--folder goes with --dataset")
-    return bc.read_labels(file, **about_a_file)
+    return bc.read_labels(file, **about_a_file | dict.fromkeys(ignore, False))
+
+
+def _lists(classes: str | None, label_values: str | None, missing: str | None) -> dict[str, list[Any]]:
+    """Return the values listed in options, as numbers where the column they are about would be read as numbers."""
+    declared = {"classes": values.names(classes), "labels": values.names(label_values)}
+    together = [text for texts in declared.values() for text in texts or []]
+    numbers = dict(zip(together, values.whole(together), strict=True))
+    result: dict[str, list[Any]] = {
+        name: [numbers[text] for text in texts] for name, texts in declared.items() if texts is not None
+    }
+    markers = values.names(missing)
+    if markers is not None:
+        # -1 marks a missing label both in a column of numbers and in a column of text.
+        result["missing"] = list(dict.fromkeys([*markers, *(values.whole([text])[0] for text in markers)]))
+    return result

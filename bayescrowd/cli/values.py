@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 _WORDS: dict[str, object] = {"true": True, "false": False, "none": None, "null": None}
+_INTEGER = re.compile(r"0|-?[1-9][0-9]*")
 _DIAGONAL = re.compile(r"diagonal\(\s*([^,()]+?)\s*,\s*([^,()]+?)\s*\)")
 
 
@@ -79,3 +80,14 @@ def names(text: str | None) -> list[str] | None:
     if text is None:
         return None
     return next(csv.reader([text], skipinitialspace=True), [])
+
+
+def whole(texts: list[str]) -> list[Any]:
+    """Return the values as integers if each is written as an integer is, as reading a column does; else as they are.
+
+    Examples
+    --------
+    >>> whole(["1", "2"]), whole(["01", "2"]), whole(["1", "unsure"])
+    ([1, 2], ['01', '2'], ['1', 'unsure'])
+    """
+    return [int(text) for text in texts] if all(_INTEGER.fullmatch(text) for text in texts) else list(texts)

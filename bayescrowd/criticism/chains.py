@@ -1,7 +1,7 @@
 """Do the chains of a sampler agree: rank-normalised R-hat and effective sample sizes, also of what names cannot touch.
 
-The prevalence, the log density, the log-likelihood, and the sum of squared class shares come
-first: everything hangs on them, and but for the prevalence they do not change when classes swap names. Of the confusion matrices up to
+The prevalence, the log density, the log-likelihood and the sum of squared class shares come first: everything hangs
+on them, and but for the prevalence they do not change when classes swap names. Of the confusion matrices up to
 `MAX_ENTRIES` entries are checked, spread over the workers.
 
 References
@@ -42,8 +42,8 @@ def check_chains(tree: xr.DataTree) -> pd.DataFrame:
     Returns
     -------
     DataFrame by quantity
-        ``r_hat``, ``ess_bulk``, ``ess_tail``, ``key`` (a quantity that everything hangs on), ``invariant`` (swapping the
-        names of classes does not change it); largest R-hat first. Constant quantities are left out.
+        ``r_hat``, ``ess_bulk``, ``ess_tail``, ``key`` (a quantity that everything hangs on), ``invariant`` (swapping
+        the names of classes does not change it); largest R-hat first. Constant quantities are left out.
     """
     names: list[str] = []
     arrays: list[np.ndarray] = []
@@ -129,16 +129,17 @@ def _labels(name: str, variable: xr.DataArray) -> list[str]:
 
 def _statistics(draws: np.ndarray) -> np.ndarray:
     """R-hat, bulk and tail effective sample size of each column."""
-    from arviz_stats.base import array_stats
+    from arviz_stats.base import array_stats  # type: ignore[attr-defined]
 
+    statistics: Any = array_stats
     if draws.shape[1] < 4:
         return np.full((draws.shape[-1], 3), np.nan)
     with np.errstate(all="ignore"):
         return np.stack(
             [
-                array_stats.rhat(draws, chain_axis=0, draw_axis=1, method="rank"),
-                array_stats.ess(draws, chain_axis=0, draw_axis=1, method="bulk"),
-                array_stats.ess(draws, chain_axis=0, draw_axis=1, method="tail", prob=0.9),
+                statistics.rhat(draws, chain_axis=0, draw_axis=1, method="rank"),
+                statistics.ess(draws, chain_axis=0, draw_axis=1, method="bulk"),
+                statistics.ess(draws, chain_axis=0, draw_axis=1, method="tail", prob=0.9),
             ],
             axis=-1,
         )

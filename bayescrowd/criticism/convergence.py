@@ -10,10 +10,10 @@ from scipy.sparse.csgraph import connected_components
 
 from bayescrowd.criticism.chains import R_HAT_CAUTION, R_HAT_ENTRY, R_HAT_KEY, agree, check_chains
 from bayescrowd.criticism.report import Diagnosis, Finding, ordered
-from bayescrowd.decisions.consensus import majority_codes, vote_shares
 from bayescrowd.errors import ModelError, shorten
 from bayescrowd.results.align import exchangeable_classes
 from bayescrowd.results.tree import ids, json_attribute, model_of, n_labels_of, parameter_group, sizes_of, values
+from bayescrowd.results.votes import leading, majority_codes, vote_shares
 
 __all__ = ["Diagnosis", "Finding", "diagnose", "vanished_classes"]
 
@@ -91,7 +91,11 @@ def vanished_classes(tree: xr.DataTree) -> list[Finding]:
         )
     if (gone & ~used).any():
         findings.append(
-            Finding("note", "unused-class", f"Nobody used the label {shorten(classes[gone & ~used])}; that class stays empty.")
+            Finding(
+                "note",
+                "unused-class",
+                f"Nobody used the label {shorten(classes[gone & ~used])}; that class stays empty.",
+            )
         )
     return findings
 
@@ -118,16 +122,16 @@ def _status(tree: xr.DataTree) -> list[Finding]:
     return [Finding("problem", status, sentence, remedies[status])]
 
 
-def _sampling(
-    tree: xr.DataTree, table: pd.DataFrame, converged: bool | None
-) -> tuple[list[Finding], dict[str, Any]]:
-    """What the draws say."""
+def _sampling(tree: xr.DataTree, table: pd.DataFrame, converged: bool | None) -> tuple[list[Finding], dict[str, Any]]:
+    """Tell what the draws say."""
     posterior = tree["posterior"].dataset
     n_chains, n_draws = posterior.sizes["chain"], posterior.sizes["draw"]
     findings = []
     if table.empty:
         findings.append(
-            Finding("problem", "too-few-draws", f"{n_draws} draws per chain are too few to judge convergence.", "draws=1000")
+            Finding(
+                "problem", "too-few-draws", f"{n_draws} draws per chain are too few to judge convergence.", "draws=1000"
+            )
         )
         return findings, {"quantities": table}
     worst, r_hat = str(table.index[0]), float(table["r_hat"].iloc[0])
@@ -137,7 +141,11 @@ def _sampling(
         invariant = table[table["invariant"]]
         switching = not invariant.empty and bool((invariant["r_hat"] <= R_HAT_KEY).all())
         over = int((table["r_hat"] > np.where(table["key"], R_HAT_KEY, R_HAT_ENTRY)).sum())
-        why = " Quantities that do not depend on class names agree: the chains name the classes differently." if switching else ""
+        why = (
+            " Quantities that do not depend on class names agree: the chains name the classes differently."
+            if switching
+            else ""
+        )
         findings.append(
             Finding(
                 "problem",
@@ -159,10 +167,16 @@ def _sampling(
         )
     else:
         findings.append(
-            Finding("note", "r-hat", f"R-hat at most {r_hat:.3f}; effective draws at least {bulk:.0f} (bulk), {tail:.0f} (tails).")
+            Finding(
+                "note",
+                "r-hat",
+                f"R-hat at most {r_hat:.3f}; effective draws at least {bulk:.0f} (bulk), {tail:.0f} (tails).",
+            )
         )
     if n_chains == 1:
-        findings.append(Finding("caution", "one-chain", "A single chain cannot show that others would differ.", "chains=4"))
+        findings.append(
+            Finding("caution", "one-chain", "A single chain cannot show that others would differ.", "chains=4")
+        )
     stats = tree["sample_stats"].dataset if "sample_stats" in tree.children else xr.Dataset()
     divergent = int(stats["diverging"].sum()) if "diverging" in stats else None
     if divergent:
@@ -198,7 +212,7 @@ def _switching(tree: xr.DataTree) -> list[Finding]:
             Finding(
                 "note",
                 "aligned",
-                f"Chain {shorten(permuted)} named the classes differently and was put back; priors and gold allow that.",
+                f"Chain {shorten(permuted)} named the classes differently and was put back, as priors and gold allow.",
             )
         )
     return findings
@@ -219,8 +233,8 @@ def _unnamed(tree: xr.DataTree) -> list[Finding]:
         Finding(
             "problem",
             "classes-not-identified",
-            f"Nothing tells the classes {shorten(classes[block])} apart but their start: the priors treat them alike and no "
-            f"gold names them, so class probabilities mean little.",
+            f"Nothing tells the classes {shorten(classes[block])} apart but their start: the priors treat them alike "
+            f"and no gold names them, so class probabilities mean little.",
             _IDENTIFY,
         )
         for block in blocks
@@ -234,7 +248,10 @@ def _starts(tree: xr.DataTree) -> list[Finding]:
     best = np.nanmax(objectives)
     near = int((objectives > best - 1e-4 * (1 + abs(best))).sum())
     lowest = best - np.nanmin(objectives)
-    text = f"{near} of {len(objectives)} starts reached the best objective {best:.3f}; the others ended up to {lowest:.3g} lower."
+    text = (
+        f"{near} of {len(objectives)} starts reached the best objective {best:.3f}; the others ended up to "
+        f"{lowest:.3g} lower."
+    )
     if near == len(objectives):
         return [Finding("note", "starts", f"All {near} starts reached the same objective {best:.3f}.")]
     if near > 1:
@@ -256,8 +273,8 @@ def _edges(tree: xr.DataTree) -> list[Finding]:
         Finding(
             "caution",
             "edge",
-            f"{n_edge} of {confusion.size} confusion probabilities are 0 or 1: a point estimate takes small counts at their "
-            f"word, and items look surer than they are.",
+            f"{n_edge} of {confusion.size} confusion probabilities are 0 or 1: a point estimate takes small counts at "
+            f"their word, and items look surer than they are.",
             'for honest uncertainty use engine="nuts"; or objective="posterior" with confusion_prior=bc.diagonal(3, 1)',
         )
     ]
@@ -268,8 +285,7 @@ def _against_majority(tree: xr.DataTree) -> tuple[int, Finding]:
     majority, tied = majority_codes(tree)
     free = (majority >= 0) & (values(tree, "observed_data", "gold_index") < 0)
     best = probability.argmax(axis=1)
-    shares = vote_shares(tree)
-    among = shares[np.arange(len(best)), best] >= shares.max(axis=1, initial=0.0) - 1e-6
+    among = leading(vote_shares(tree))[np.arange(len(best)), best]
     changed = free & ~among
     items = ids(tree, "item")
     n_changed = int(changed.sum())
@@ -282,7 +298,7 @@ def _against_majority(tree: xr.DataTree) -> tuple[int, Finding]:
 
 
 def _data(tree: xr.DataTree) -> list[Finding]:
-    """What the labels themselves cannot tell."""
+    """Tell what the labels themselves cannot."""
     findings = []
     sizes = sizes_of(tree)
     if sizes.n_classes == 1:
@@ -311,8 +327,8 @@ def _data(tree: xr.DataTree) -> list[Finding]:
             Finding(
                 "note",
                 "few-labels",
-                f"{int(few.sum())} of {len(workers)} workers gave fewer than {_FEW_LABELS} labels ({shorten(workers[few])}): "
-                f"what is said of them is mostly the prior, or for maximum likelihood mere chance.",
+                f"{int(few.sum())} of {len(workers)} workers gave fewer than {_FEW_LABELS} labels "
+                f"({shorten(workers[few])}): what is said of them is mostly the prior, or for maximum likelihood luck.",
             )
         )
     n_parts = _components(tree)
@@ -321,8 +337,8 @@ def _data(tree: xr.DataTree) -> list[Finding]:
             Finding(
                 "caution",
                 "disconnected",
-                f"Items and workers fall into {n_parts} groups that share no label: workers of different groups are compared "
-                f"only through the prior and the common prevalence.",
+                f"Items and workers fall into {n_parts} groups that share no label: workers of different groups are "
+                f"compared only through the prior and the common prevalence.",
                 "let some workers label items of several groups, or give gold in each",
             )
         )
@@ -342,4 +358,3 @@ def _components(tree: xr.DataTree) -> int:
 
 def _round_up(number: float) -> int:
     return int(np.ceil(number / 500) * 500)
-

@@ -1,4 +1,4 @@
-"""From coded columns to the parts of a ``CrowdLabels``: declared values, gold and truth, weights, repeats, suspicions."""
+"""From coded columns to the fields of a ``CrowdLabels``: declared values, gold, truth, weights, repeats, suspicions."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from bayescrowd.data.encode import Encoded, as_index, declare, encode, near_duplicates, order_values, written_missing
-from bayescrowd.data.validate import DUPLICATES, Report, _count, as_list, check_weights, settle_repeats
+from bayescrowd.data.validate import DUPLICATES, Report, as_list, check_weights, count_of, settle_repeats
 from bayescrowd.errors import shorten
 
 __all__ = ["Known", "Options", "assemble", "known_by_item", "known_by_row"]
@@ -61,11 +61,17 @@ def _declared(values: object, argument: str, report: Report) -> list[object] | N
     elif isinstance(values, (pd.Categorical, pd.Series)) and isinstance(values.dtype, pd.CategoricalDtype):
         values = values.dtype.categories
     listed = [value.item() if isinstance(value, np.generic) else value for value in as_list(values)]
-    unusable = [value for value in listed if not isinstance(value, Hashable) or value is None or value != value]
+    unusable = [
+        value
+        for value in listed
+        if not pd.api.types.is_hashable(value) or value is None or value is pd.NA or value != value
+    ]
     if unusable:
         report.problems.append(f"{argument} holds {shorten(unusable)}, which is no value; leave it out.")
         return None
-    repeated = [value for position, value in enumerate(listed) if value in listed[:position]] if len(listed) < 2000 else []
+    repeated = (
+        [value for position, value in enumerate(listed) if value in listed[:position]] if len(listed) < 2000 else []
+    )
     if repeated:
         report.problems.append(f"{argument} holds {shorten(repeated)} more than once (1, 1.0 and True are one value).")
         return None
@@ -93,13 +99,15 @@ def known_by_item(
     if keys and len(unknown) == len(keys):
         hint = ""
         if isinstance(given, pd.Series) and given.name is not None:
-            hint = f" A Series maps items to classes by its index; for a column of the table pass its name, {given.name!r}."
+            hint = f" A Series maps items to classes by its index; to name a column of the table pass {given.name!r}."
         report.warnings.append(
             f"{name} names no item of the table: {shorten(unknown)} against items {shorten(items[:6], 3)} "
             f"(text and numbers differ); it is ignored.{hint}"
         )
     elif unknown:
-        report.notes.append(f"{name} names {_count(len(unknown), 'item')} not in the table, ignored: {shorten(unknown)}.")
+        report.notes.append(
+            f"{name} names {count_of(len(unknown), 'item')} not in the table, ignored: {shorten(unknown)}."
+        )
     inside = item >= 0
     return Known(item[inside], Encoded(value.codes[inside], value.values, value.fixed, value.ordered), name)
 
@@ -146,7 +154,7 @@ def assemble(
     said = label.codes >= 0
     _check_ids(item, worker, said, report)
     classes, values, label_code, gold_values = _classes(label, gold, label_name, options, report)
-    ordered = label.ordered and not options.declared(Report())[0]
+    declared = options.classes is not None or options.labels is not None
     _note_missing(label, said, label_name, options, report)
 
     weights = None
@@ -178,10 +186,10 @@ def assemble(
     report.raise_problems()
 
     said_by = np.bincount(worker_code, minlength=len(worker.values))
-    declared = options.classes is not None or options.labels is not None
     _suspect(label_code, gold_code, said_by, classes, values, declared, report)
-    for ids, noun in ((item.values, "item"), (worker.values, "worker")):
-        _suspect_names(ids, f"{noun} ids", report)
+    _suspect_names(worker.values, "worker ids", report.warnings)
+    # ids of items are often addresses or sentences, in which case may well matter
+    _suspect_names(item.values, "item ids", report.notes)
     silent = worker.values[said_by == 0]
     if len(silent):
         report.notes.append(f"workers without labels: {shorten(silent)}.")
@@ -200,7 +208,7 @@ def assemble(
         "weight": None if weights is None or bool((weights == 1).all()) else weights,
         "gold_code": _to_classes(gold_code, gold_values, classes),
         "truth": _truth_series(truth, truth_code, item.values, classes),
-        "ordered": ordered,
+        "ordered": label.ordered and not declared,
         "notes": notes,
     }
 
@@ -212,7 +220,8 @@ def _check_ids(item: Encoded, worker: Encoded, said: np.ndarray, report: Report)
         rows = np.flatnonzero((codes < 0) & said)
         if len(rows):
             report.problems.append(
-                f"{_count(len(rows), 'label')} without {noun} id: {report.where(rows)}. Fill in the {noun} or remove the rows."
+                f"{count_of(len(rows), 'label')} without {noun} id: {report.where(rows)}. Fill in the {noun} or remove "
+                "the rows."
             )
 
 
@@ -263,14 +272,12 @@ def _classes(
             rows = np.flatnonzero(np.isin(gold.value.codes, [gold_values.index(value) for value in outside]))
             report.problems.append(
                 f"gold ({gold.name!r}) holds {shorten(outside)} outside classes={classes!r:.200}, first for "
-                f"{_count(len(rows), 'entry').replace('entrys', 'entries')}; gold must be a class."
+                f"{count_of(len(rows), 'entry').replace('entrys', 'entries')}; gold must be a class."
             )
     return classes, values, code, gold_values
 
 
-def _one_per_item(
-    known: Known | None, n_items: int, items: pd.Index, what: str, report: Report
-) -> np.ndarray:
+def _one_per_item(known: Known | None, n_items: int, items: pd.Index, what: str, report: Report) -> np.ndarray:
     """Code of what is known of each item, -1 = nothing; two different values for an item are a problem."""
     code = np.full(n_items, -1, dtype=np.int32)
     if known is None:
@@ -283,8 +290,8 @@ def _one_per_item(
         first = int(clash[0])
         held = known.value.values[np.unique(value[item == first])]
         report.problems.append(
-            f"{what} ({known.name!r}) contradicts itself for {_count(len(clash), 'item')}: {shorten(items[clash])}; item "
-            f"{shorten([items[first]])} has {shorten(held)}. An item has one {what} value."
+            f"{what} ({known.name!r}) contradicts itself for {count_of(len(clash), 'item')}: {shorten(items[clash])}; "
+            f"item {shorten([items[first]])} has {shorten(held)}. An item has one {what} value."
         )
     return code
 
@@ -295,7 +302,9 @@ def _to_classes(code: np.ndarray, values: Sequence[object], classes: Sequence[ob
     return renumber[code]
 
 
-def _truth_series(known: Known | None, code: np.ndarray, items: pd.Index, classes: Sequence[object]) -> pd.Series | None:
+def _truth_series(
+    known: Known | None, code: np.ndarray, items: pd.Index, classes: Sequence[object]
+) -> pd.Series | None:
     """Truth by item, its values shown as the equal class is shown."""
     if known is None:
         return None
@@ -318,7 +327,7 @@ def _suspect(
     used = np.flatnonzero(np.bincount(label_code, minlength=len(values)))
     n_rows, n_talkers = len(label_code), int((said_by > 0).sum())
     if not declared:
-        _suspect_names(as_index(list(values)), "labels", report)
+        _suspect_names(as_index(list(values)), "labels", report.warnings)
         _suspect_numbers(values, n_rows, report)
         if len(classes) == 1:
             report.warnings.append(
@@ -344,25 +353,26 @@ def _suspect_numbers(values: Sequence[object], n_rows: int, report: Report) -> N
         if odd and len(rest) > 1 and (max(odd) > 3 * max(rest) or (min(odd) < 0 <= min(rest) and max(rest) >= 2)):
             marks = order_values(odd)
             report.warnings.append(
-                f"label {shorten(marks)} looks like a code for 'no answer'; if so pass missing={marks!r}, if not declare "
-                "it: classes=[...]."
+                f"label {shorten(marks)} looks like a code for 'no answer'; if so pass missing={marks!r}, if not "
+                "declare it: classes=[...]."
             )
     if len(values) > max(20, n_rows / 2):
         report.warnings.append(
-            f"{len(values):,} different labels in {n_rows:,} rows: is the label column free text, an id or a measurement?"
+            f"{len(values):,} different labels in {n_rows:,} rows: is the label column free text, an id or a "
+            "measurement?"
         )
 
 
-def _suspect_names(values: pd.Index, what: str, report: Report) -> None:
+def _suspect_names(values: pd.Index, what: str, points: list[str]) -> None:
     groups = near_duplicates(values)
     if groups:
-        listed = "; ".join(" / ".join(repr(value) for value in group) for group in groups[:5])
-        hidden = f" and {len(groups) - 5} more groups" if len(groups) > 5 else ""
-        report.warnings.append(f"{what} that differ only by case, spaces or type: {listed}{hidden}. They stay separate.")
+        listed = "; ".join(" / ".join(repr(value) for value in group[:4]) for group in groups[:3])
+        hidden = f" and {len(groups) - 3} more groups" if len(groups) > 3 else ""
+        points.append(f"{what} that differ only by case, spaces or type: {listed}{hidden}. They stay separate.")
     written = written_missing(values)
     if written:
         remedy = f"; if they mean 'no answer' pass missing={written!r}" if what == "labels" else ""
-        report.warnings.append(f"{what} {shorten(written)} are kept as text{remedy}.")
+        points.append(f"{what} {shorten(written)} are kept as text{remedy}.")
 
 
 def check_index(values: object, argument: str, report: Report) -> list[object] | None:

@@ -16,7 +16,19 @@ NAMES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("sentence", "text", "record", "case", "patient", "subject", "query", "pair", "tweet", "url"),
     ),
     "worker": (
-        ("worker", "annotator", "rater", "judge", "user", "coder", "labeller", "labeler", "observer", "performer", "voter"),
+        (
+            "worker",
+            "annotator",
+            "rater",
+            "judge",
+            "user",
+            "coder",
+            "labeller",
+            "labeler",
+            "observer",
+            "performer",
+            "voter",
+        ),
         ("reviewer", "expert", "participant", "grader", "assessor", "turker", "model"),
     ),
     "label": (
@@ -40,7 +52,8 @@ def _forms(role: str, names: tuple[str, ...]) -> frozenset[str]:
 
 
 _TIERS = {
-    role: ({role}, _forms(role, (role,)), _forms(role, usual), _forms(role, loose)) for role, (usual, loose) in NAMES.items()
+    role: ({role}, _forms(role, (role,)), _forms(role, usual), _forms(role, loose))
+    for role, (usual, loose) in NAMES.items()
 }
 
 
@@ -63,7 +76,7 @@ def candidates(role: str, columns: Iterable[Hashable]) -> list[Hashable]:
 
 
 def find(role: str, columns: Sequence[Hashable], problems: list[str], *, required: bool) -> Hashable | None:
-    """The one column for a role; several are a problem, none is one if the role is required."""
+    """Find the one column for a role; several are a problem, none is one if the role is required."""
     hits = candidates(role, columns)
     if len(hits) == 1:
         return hits[0]

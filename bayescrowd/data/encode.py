@@ -6,11 +6,12 @@ column mixes them, the integer is shown. Everything else keeps the type that the
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from bayescrowd.data.validate import Report, _count
+from bayescrowd.data.validate import Report, count_of
 from bayescrowd.errors import shorten
 
 __all__ = ["Encoded", "as_index", "declare", "encode", "near_duplicates", "order_values", "written_missing"]
@@ -86,7 +87,9 @@ def encode(
         try:
             codes, found = pd.factorize(_array(column))
         except (TypeError, ValueError) as error:
-            report.problems.append(f"column {name!r} holds values that cannot be told apart ({error}); use text or numbers.")
+            report.problems.append(
+                f"column {name!r} holds values that cannot be told apart ({error}); use text or numbers."
+            )
             return Encoded(np.full(len(column), -1, dtype=np.int32), pd.Index([], dtype=object))
         uniques = pd.Index(found, tupleize_cols=False)
     gaps = bool((codes < 0).any())
@@ -94,7 +97,7 @@ def encode(
     return _settle(codes, values, blank, missing, fixed=fixed, ordered=ordered)
 
 
-def _array(column: pd.Series) -> np.ndarray | pd.api.extensions.ExtensionArray:
+def _array(column: pd.Series) -> Any:
     values = column.array
     if isinstance(column.dtype, np.dtype):
         plain = column.to_numpy()
@@ -151,10 +154,14 @@ def _plain(
     values = [value.item() if isinstance(value, np.generic) else value for value in uniques]
     families = {family for family in (bool, int, float) if any(_family(kind) is family for kind in kinds)}
     if len(families) > 1:
-        values = [int(v) if isinstance(v, (bool, float)) and v == v and abs(v) < 2**53 and v == int(v) else v for v in values]
+        values = [
+            int(v) if isinstance(v, (bool, float)) and v == v and abs(v) < 2**53 and v == int(v) else v for v in values
+        ]
         names = ", ".join(sorted(family.__name__ for family in families))
         report.notes.append(f"column {name!r} mixes {names}: equal values are one value, whole numbers shown as int.")
-    blank = [(isinstance(v, str) and not v.strip()) or (not isinstance(v, tuple) and pd.isna(v) is True) for v in values]
+    blank = [
+        (isinstance(v, str) and not v.strip()) or (not isinstance(v, tuple) and pd.isna(v) is True) for v in values
+    ]
     return as_index(values), np.asarray(blank, dtype=bool)
 
 
@@ -173,7 +180,7 @@ def _settle(
     n_marked = 0
     drop = blank
     if len(missing):
-        markers = {marker for marker in missing if isinstance(marker, Hashable)}
+        markers = {marker for marker in missing if pd.api.types.is_hashable(marker)}
         marked = np.fromiter((value in markers for value in values), dtype=bool, count=len(values))
         if marked.any():
             n_marked = int(np.bincount(codes[codes >= 0], minlength=len(values))[marked].sum())
@@ -192,7 +199,7 @@ def _settle(
     return Encoded(codes.astype(np.int32, copy=False), values, fixed, ordered, n_marked)
 
 
-def as_index(values: Sequence[object], name: str | None = None) -> pd.Index:
+def as_index(values: Sequence[Any], name: str | None = None) -> pd.Index:
     """Index of Python values that keeps their types: True stays True, 1 stays 1, tuples stay tuples.
 
     Examples
@@ -230,12 +237,14 @@ def declare(found: Encoded, declared: Sequence[object], name: Hashable, argument
         if len(rows):
             outside = [values[code] for code in pd.unique(found.codes[rows])]
             text = {str(value) for value in declared}
-            hint = " (the same text but another type: text and numbers differ)" if any(
-                str(value) in text for value in outside
-            ) else ""
+            hint = (
+                " (the same text but another type: text and numbers differ)"
+                if any(str(value) in text for value in outside)
+                else ""
+            )
             report.problems.append(
                 f"column {name!r} holds {shorten(outside)} outside {argument}={list(declared)!r:.200}{hint}; "
-                f"{_count(len(rows), 'row')}: {report.where(rows)}. Add them to {argument} or mark them as missing."
+                f"{count_of(len(rows), 'row')}: {report.where(rows)}. Add them to {argument} or mark them as missing."
             )
     return replace(found, codes=codes, values=as_index(list(declared)), fixed=True)
 
@@ -266,7 +275,7 @@ def order_values(values: Iterable[object]) -> list[object]:
 
 
 def near_duplicates(values: pd.Index) -> list[list[object]]:
-    """Groups of values that differ only by case, spaces or type.
+    """Group values that differ only by case, spaces or type.
 
     Examples
     --------
@@ -296,4 +305,8 @@ def written_missing(values: pd.Index) -> list[object]:
     """Text values that look like a missing one written out, such as "None" or "nan"."""
     if not (values.dtype == object or isinstance(values.dtype, pd.StringDtype)):
         return []
-    return [value for value in values.tolist() if isinstance(value, str) and len(value) < 9 and _key(value) in _WRITTEN_MISSING]
+    return [
+        value
+        for value in values.tolist()
+        if isinstance(value, str) and len(value) < 9 and _key(value) in _WRITTEN_MISSING
+    ]

@@ -66,7 +66,7 @@ def read_table(path: str | os.PathLike[str], encoding: str | None) -> tuple[pd.D
         return _parquet(content, file), False, _row
     if kind in (".csv", ".tsv", ".txt", ".tab", ".dat", ""):
         text = _decode(content, encoding, file)
-        return *_delimited(text, "\t" if kind in (".tsv", ".tab") else None, file), True, _locate_line(text)
+        return _delimited(text, "\t" if kind in (".tsv", ".tab") else None, file), True, _locate_line(text)
     if kind in (".json", ".jsonl", ".ndjson"):
         return _json(_decode(content, encoding, file), kind != ".json", file), False, _row
     raise LabelError(f"{str(file)!r} is of an unknown kind; labels can be read from {_FORMATS}.")
@@ -78,7 +78,7 @@ def _row(position: int) -> str:
 
 def _locate_line(text: str) -> Callable[[int], str]:
     """Lines of the file where one row is one line, else rows."""
-    if '"' in text or "\n\n" in text or "\r\n\r\n" in text:
+    if '"' in text or "\n\n" in text:
         return _row
     return lambda position: f"line {position + 2}"
 
@@ -98,20 +98,20 @@ def _decode(content: bytes, encoding: str | None, file: Path) -> str:
     if encoding is None:
         encoding = next((name for mark, name in _BYTE_ORDER_MARKS if content.startswith(mark)), "utf-8")
     try:
-        return content.decode(encoding)
+        return content.decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise LabelError(
-            f"{str(file)!r} is not {encoding} text: byte {content[error.start]:#x} in line {line}. Pass its encoding, such "
-            "as encoding='latin-1' or encoding='cp1252'."
+            f"{str(file)!r} is not {encoding} text: byte {content[error.start]:#x} in line {line}. Pass its encoding, "
+            "such as encoding='latin-1' or encoding='cp1252'."
         ) from error
     except LookupError as error:
         raise LabelError(f"encoding={encoding!r} is unknown.") from error
 
 
-def _delimited(text: str, delimiter: str | None, file: Path) -> tuple[pd.DataFrame]:
-    """A text table; every row must have as many fields as there are column names."""
-    text = text.lstrip("\r\n")
+def _delimited(text: str, delimiter: str | None, file: Path) -> pd.DataFrame:
+    """Read a text table; every row must have as many fields as there are column names."""
+    text = text.lstrip("\n")
     if delimiter is None:
         first = text.split("\n", 1)[0]
         delimiter = max(_DELIMITERS, key=first.count)
@@ -132,13 +132,13 @@ def _delimited(text: str, delimiter: str | None, file: Path) -> tuple[pd.DataFra
             raise
         raise LabelError(f"cannot read {str(file)!r} as a table: {' '.join(str(error).split())}.") from error
     frame.columns = pd.Index([name.strip() for name in header], dtype=object)
-    return (frame,)
+    return frame
 
 
 def _check_ragged(text: str, delimiter: str, n_columns: int, file: Path) -> None:
     if '"' not in text:
         # as many delimiters as whole rows have: at worst one row too long and one too short, which pandas rejects
-        lines = text.count("\n") + (not text.endswith("\n")) - text.count("\n\n") - text.count("\r\n\r\n")
+        lines = text.count("\n") + (not text.endswith("\n")) - text.count("\n\n")
         if text.count(delimiter) == lines * (n_columns - 1):
             return
     bad: list[str] = []
@@ -149,7 +149,8 @@ def _check_ragged(text: str, delimiter: str, n_columns: int, file: Path) -> None
     if bad:
         raise LabelError(
             f"{str(file)!r}: the first line names {n_columns} columns, but {', '.join(bad[:3])}"
-            f"{f' and {len(bad) - 3} more lines differ' if len(bad) > 3 else ''}. Quote fields that contain {delimiter!r}."
+            f"{f' and {len(bad) - 3} more lines differ' if len(bad) > 3 else ''}. Quote fields that contain "
+            f"{delimiter!r}."
         )
 
 
@@ -164,12 +165,9 @@ def _parquet(content: bytes, file: Path) -> pd.DataFrame:
 
 
 def _json(text: str, lines: bool, file: Path) -> pd.DataFrame:
-    """Records, or a mapping of columns; values keep the types that JSON gives them."""
+    """Read records, or a mapping of columns; values keep the types that JSON gives them."""
     try:
-        if lines:
-            records = [json.loads(line) for line in text.splitlines() if line.strip()]
-        else:
-            records = json.loads(text)
+        records: object = _json_lines(text) if lines else json.loads(text)
     except json.JSONDecodeError as error:
         hint = " For one record per line name the file .jsonl." if "Extra data" in error.msg else ""
         raise LabelError(f"{str(file)!r} is no valid JSON: {error}.{hint}") from error
@@ -190,15 +188,17 @@ def _json(text: str, lines: bool, file: Path) -> pd.DataFrame:
     return pd.DataFrame({name: pd.Series([record.get(name) for record in records], dtype=object) for name in names})
 
 
-def numbers_of_text(column: pd.Series, gaps: frozenset[str] = frozenset()) -> pd.Series:
-    """Turn a text column into integers if every value, gaps aside, is written as Python writes that integer.
+def _json_lines(text: str) -> list[object]:
+    return [json.loads(line) for line in text.split("\n") if line.strip()]
+
+
+def numbers_of_text(column: pd.Series) -> pd.Series:
+    """Turn a text column into integers if every value that is not blank is written as Python writes that integer.
 
     Parameters
     ----------
     column : Series of text
         What a file holds.
-    gaps : frozenset of str
-        Texts that stand for "nothing here", beside blank text.
 
     Returns
     -------
@@ -212,13 +212,13 @@ def numbers_of_text(column: pd.Series, gaps: frozenset[str] = frozenset()) -> pd
     """
     codes, found = pd.factorize(column.array)
     texts = [str(text) for text in found]
-    gap = np.array([not text.strip() or text in gaps for text in texts], dtype=bool)
-    if gap.all() or not all(is_integer(text) for text, blank in zip(texts, gap, strict=True) if not blank):
+    blank = np.array([not text.strip() for text in texts], dtype=bool)
+    if blank.all() or not all(is_integer(text) for text, gap in zip(texts, blank, strict=True) if not gap):
         return column
-    numbers = np.array([0 if blank else int(text) for text, blank in zip(texts, gap, strict=True)], dtype=np.int64)
-    if gap.any():
+    numbers = np.array([0 if gap else int(text) for text, gap in zip(texts, blank, strict=True)], dtype=np.int64)
+    if blank.any():
         array = pd.array(numbers[codes], dtype="Int64")
-        array[gap[codes]] = pd.NA
+        array[blank[codes]] = pd.NA
         return pd.Series(array, index=column.index, name=column.name)
     return pd.Series(numbers[codes], index=column.index, name=column.name)
 

@@ -2,13 +2,15 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from bayescrowd.data import frames
+from bayescrowd.data.codes import code_fields
+from bayescrowd.data.counts import counts_fields
 from bayescrowd.data.encode import as_index
+from bayescrowd.data.frames import long_fields, wide_fields
 
 if TYPE_CHECKING:
     import bayescrowd.data.arrays
@@ -21,9 +23,8 @@ __all__ = ["CrowdLabels"]
 class CrowdLabels:
     """Labels that workers gave to items.
 
-    Built by :meth:`from_long`, :meth:`from_wide`, :meth:`from_counts` or :func:`bayescrowd.read_labels`; immutable.
-    Every result lists items, workers and classes in the order they have here. Values that Python calls equal are one
-    value (1, 1.0 and True); where a column mixes them the integer is shown, otherwise values keep the caller's type.
+    Immutable. Every result lists items, workers and classes in the order they have here. Values that Python calls equal
+    are one value (1, 1.0 and True); where a column mixes them the integer is shown, else values keep their type.
 
     Attributes
     ----------
@@ -44,7 +45,7 @@ class CrowdLabels:
     truth : Series or None
         Item -> known class for scoring. No fit reads it; its values need not be classes.
     patterns : Series or None
-        Item -> response pattern, for labels built by :meth:`from_counts`.
+        Item -> response pattern, after :meth:`from_counts`.
     ordered : bool
         The classes are ordinal, lowest first.
     notes : tuple of str
@@ -52,7 +53,7 @@ class CrowdLabels:
 
     Examples
     --------
-    >>> labels = CrowdLabels.from_long({"item": ["a", "a", "b"], "worker": ["x", "y", "x"], "label": ["no", "no", "yes"]})
+    >>> labels = CrowdLabels.from_long([("a", "x", "no"), ("a", "y", "no"), ("b", "x", "yes")])
     >>> labels.n_items, labels.n_workers, labels.classes.tolist()
     (2, 2, ['no', 'yes'])
     """
@@ -108,7 +109,7 @@ class CrowdLabels:
             Column names. By default ``"item"``, ``"worker"``, ``"label"`` or the one column with another usual name
             ("task", "annotator", "rating", ...). No other column is used unless it is named here.
         weight : hashable, optional
-            Column of weights: finite, >= 0, fractions allowed. Weight 2 equals a repeated row; weight 0 leaves a row out.
+            Column of weights: finite, >= 0, fractions allowed. Weight 2 equals a repeated row; weight 0 leaves it out.
         gold : hashable, mapping or Series, optional
             Known classes that fits use: a column name, or item -> class. Gold values add to the classes unless
             classes are declared.
@@ -119,8 +120,7 @@ class CrowdLabels:
         labels : sequence, optional
             Declared labels, if workers can say more than the classes ("can't tell").
         missing : scalar or sequence, optional
-            Values of the label, gold and truth columns that mean "did not say". None, NaN, NA, NaT and blank text
-            always do.
+            Values of label, gold and truth that mean "did not say". None, NaN, NA, NaT and blank text always do.
         duplicates : {"warn", "keep", "first", "last", "drop-identical", "error"}
             What to do where a worker labelled an item more than once: ``keep`` takes the rows as independent repeats
             and ``warn`` does so with a warning.
@@ -143,14 +143,14 @@ class CrowdLabels:
         >>> CrowdLabels.from_long(table, item="task", classes=[0, 1, 2]).n_classes
         3
         """
-        return cls(**frames.long_fields(**_arguments(locals())))
+        return cls(**long_fields(**_arguments(locals())))
 
     @classmethod
     def from_wide(
         cls,
         table: object,
         *,
-        items: Literal["rows", "columns"],
+        items: str,
         gold: Hashable | Mapping[Any, Any] | pd.Series = None,
         truth: Hashable | Mapping[Any, Any] | pd.Series = None,
         classes: object = None,
@@ -163,9 +163,8 @@ class CrowdLabels:
         Parameters
         ----------
         table : DataFrame or two-dimensional array
-            A cell is what a worker said on an item; an empty cell is "did not say". Ids are the index and the columns
-            of a DataFrame, 0, 1, ... for an array. A worker whose column is empty is a worker without labels; a
-            repeated id holds repeats.
+            A cell is what a worker said on an item, empty for "did not say". Ids are the index and the columns of a
+            DataFrame, 0, 1, ... for an array. An empty column is a worker without labels; a repeated id holds repeats.
         items : {"rows", "columns"}
             Where the items are. It is never guessed.
         gold, truth : hashable, mapping or Series, optional
@@ -187,7 +186,7 @@ class CrowdLabels:
         >>> CrowdLabels.from_wide(np.array([[1, 1, np.nan], [0, 1, 0]]), items="rows").n_annotations
         5
         """
-        return cls(**frames.wide_fields(**_arguments(locals())))
+        return cls(**wide_fields(**_arguments(locals())))
 
     @classmethod
     def from_counts(
@@ -237,7 +236,7 @@ class CrowdLabels:
         >>> CrowdLabels.from_counts(table).items.tolist()
         ['p1_1', 'p1_2', 'p1_3', 'p2_1', 'p2_2']
         """
-        return cls(**frames.counts_fields(**_arguments(locals())))
+        return cls(**counts_fields(**_arguments(locals())))
 
     @classmethod
     def from_codes(
@@ -292,7 +291,7 @@ class CrowdLabels:
         >>> CrowdLabels.from_codes([0, 0, 1], [0, 1, 0], [1, 1, 0], classes=["no", "yes"]).to_frame().label.tolist()
         ['yes', 'yes', 'no']
         """
-        return cls(**frames.code_fields(**_arguments(locals())))
+        return cls(**code_fields(**_arguments(locals())))
 
     @property
     def n_items(self) -> int:
@@ -320,12 +319,7 @@ class CrowdLabels:
         return _by_item(self.gold_code, self.classes, self.items, "gold")
 
     def summary(self) -> "bayescrowd.data.summary.LabelSummary":
-        """Describe the labels: sizes, shares, agreement, connectivity, and everything suspicious.
-
-        Returns
-        -------
-        LabelSummary
-            Prints as text, shows as HTML in a notebook, and holds every number as a field.
+        """Describe the labels: sizes, shares, agreement, connectivity, everything suspicious; text, HTML and fields.
 
         Examples
         --------
@@ -339,10 +333,6 @@ class CrowdLabels:
 
     def to_frame(self) -> pd.DataFrame:
         """One row per annotation: item, worker, label, and weight, gold, truth where there are any.
-
-        Returns
-        -------
-        DataFrame
 
         Examples
         --------

@@ -36,7 +36,7 @@ def read_labels(
     count: Hashable = None,
     encoding: str | None = None,
 ) -> CrowdLabels:
-    """Read labels from a csv, tsv, parquet, json or jsonl file, plain or compressed (.gz, .bz2, .xz).
+    r"""Read labels from a csv, tsv, parquet, json or jsonl file, plain or compressed (.gz, .bz2, .xz).
 
     Columns are recognised by their usual names whatever the case: item (task, question, example, ...), worker
     (annotator, rater, judge, ...), label (answer, rating, response, ...), and where there are any weight (count),
@@ -77,7 +77,7 @@ def read_labels(
     --------
     >>> import tempfile, pathlib
     >>> file = pathlib.Path(tempfile.mkdtemp(), "votes.csv")
-    >>> _ = file.write_text("Task,rater,answer\\nt1,x,yes\\nt1,y,no\\n")
+    >>> _ = file.write_text("Task,rater,answer\nt1,x,yes\nt1,y,no\n")
     >>> read_labels(file).classes.tolist()
     ['no', 'yes']
     """
@@ -128,45 +128,43 @@ def _roles(frame: pd.DataFrame, given: Mapping[str, Any], path: object) -> tuple
 
 
 def _typed(frame: pd.DataFrame, names: Mapping[str, Any], said: Mapping[str, Any]) -> pd.DataFrame:
-    """The text columns in use, as integers or declared values where the text says so."""
-    gaps = frozenset(str(marker) for marker in as_list(said["missing"]))
-    used = {role: name for role, name in names.items() if isinstance(name, str)}
+    """Read the text columns in use, as integers or declared values where the text says so."""
     if not frame.columns.is_unique:
         return frame  # the constructor reports a repeated name if it is in use
+    used = {role: name for role, name in names.items() if isinstance(name, str)}
     columns = {name: frame[name] for name in used.values()}
     for role in ("item", "worker"):
         columns[used[role]] = numbers_of_text(columns[used[role]])
     answers = [used[role] for role in ("label", "gold", "truth") if role in used]
-    reader = _reader([columns[name] for name in answers[: 1 + ("gold" in used)]], said, gaps)
+    reader = answer_reader([columns[name] for name in answers[: 1 + ("gold" in used)]], said)
     for name in answers:
         columns[name] = reader(columns[name])
     return pd.DataFrame(columns)
 
 
-def _reader(columns: list[pd.Series], said: Mapping[str, Any], gaps: frozenset[str]) -> Callable[[pd.Series], pd.Series]:
-    """How to read the answers of a text file.
+def answer_reader(columns: list[pd.Series], said: Mapping[str, Any]) -> Callable[[pd.Series], pd.Series]:
+    """How to read the answers (labels, gold, truth) of a text file.
 
-    Labels and gold decide together whether answers are integers. A text that ``str`` of a declared value gives is
-    that value, so that declared classes False and True or .5 are found in the text.
+    ``columns`` (labels and gold) decide together whether answers are integers. A text that ``str`` of a declared
+    value or missing marker gives is that value, so that classes False and True, or .5, are found in the text.
     """
-    declared: dict[str, object] = {}
-    for value in [*_declared(said["labels"]), *_declared(said["classes"])]:
-        declared[str(value)] = value
-    texts = {str(text) for column in columns for text in pd.unique(column.array)} - gaps
+    named: dict[str, object] = {str(marker): marker for marker in as_list(said.get("missing"))}
+    declared = [*_declared(said.get("labels")), *_declared(said.get("classes"))]
+    texts = {str(text) for column in columns for text in pd.unique(column.array)} - set(named)
+    named |= {str(value): value for value in declared}
     integers = not declared and all(is_integer(text) for text in texts if text.strip())
 
     def read(column: pd.Series) -> pd.Series:
-        if integers:
-            whole = numbers_of_text(column, gaps)
+        codes, found = pd.factorize(column.array)
+        texts = [str(text) for text in found]
+        if integers and not any(text in named for text in texts):
+            whole = numbers_of_text(column)
             if whole is not column:
                 return whole
-        codes, found = pd.factorize(column.array)
         values: list[object] = []
-        for text in map(str, found):
-            if text in gaps or not text.strip():
-                values.append(None)
-            elif text in declared:
-                values.append(declared[text])
+        for text in texts:
+            if text in named:
+                values.append(named[text])
             else:
                 values.append(int(text) if integers and is_integer(text) else text)
         if all(isinstance(value, str) for value in values):
@@ -184,7 +182,11 @@ def _declared(values: object) -> list[object]:
 
 
 def _wide(
-    frame: pd.DataFrame, is_text: bool, items: str | None, given: Mapping[str, Any], said: Mapping[str, Any]
+    frame: pd.DataFrame,
+    is_text: bool,
+    items: str | None,
+    given: Mapping[str, Any],
+    said: Mapping[str, Any],
 ) -> CrowdLabels:
     if items not in ("rows", "columns"):
         raise LabelError("layout='wide' needs items='rows' or items='columns': where the items are is not guessed.")
@@ -202,7 +204,7 @@ def _wide(
         body = _typed_cells(body, said)
     if index is not None:
         body = body.set_index(pd.Index(index.array, name=None))
-    return CrowdLabels.from_wide(body, items=items, **known, **said)  # type: ignore[arg-type]
+    return CrowdLabels.from_wide(body, items=items, **known, **said)
 
 
 def _counts(
@@ -220,14 +222,13 @@ def _counts(
     if is_text and count in frame.columns:
         counts = frame[[count]]
         frame = pd.concat([_typed_cells(frame.drop(columns=[count]), said), counts], axis=1)
-    return CrowdLabels.from_counts(frame, count, **known, **said)  # type: ignore[arg-type]
+    return CrowdLabels.from_counts(frame, count, **known, **said)
 
 
 def _typed_cells(body: pd.DataFrame, said: Mapping[str, Any]) -> pd.DataFrame:
-    """All cells of a text table, read alike."""
-    gaps = frozenset(str(marker) for marker in as_list(said["missing"]))
+    """Read all cells of a text table alike."""
     columns = [body.iloc[:, position] for position in range(body.shape[1])]
-    reader = _reader(columns, said, gaps)
+    reader = answer_reader(columns, said)
     typed = pd.concat([reader(column) for column in columns], axis=1) if columns else body
     typed.columns = body.columns
     return typed

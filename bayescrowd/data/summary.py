@@ -10,7 +10,7 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
 from bayescrowd.data.labels import CrowdLabels
-from bayescrowd.data.validate import _count, find_repeats
+from bayescrowd.data.validate import count_of, find_repeats
 from bayescrowd.errors import shorten
 
 __all__ = ["LabelSummary", "Spread", "summarize"]
@@ -90,7 +90,7 @@ class LabelSummary:
     notes: tuple[str, ...]
 
     def rows(self) -> list[tuple[str, str]]:
-        """The table behind text and HTML: what, and its value in words."""
+        """List what is shown as text and HTML: what, and its value in words."""
         shares = ", ".join(f"{name} {share:.1%}" for name, share in self.label_shares.head(12).items())
         more = f" and {self.n_labels - 12} more" if self.n_labels > 12 else ""
         agreement = "no pair of workers shares an item" if np.isnan(self.raw_agreement) else f"{self.raw_agreement:.1%}"
@@ -98,18 +98,22 @@ class LabelSummary:
             ("items", f"{self.n_items:,}"),
             ("workers", f"{self.n_workers:,}"),
             ("labels", f"{self.n_annotations:,}"),
-            ("classes", f"{self.n_classes:,}" + ("" if self.n_labels == self.n_classes else f" of {self.n_labels:,} label values")),
+            (
+                "classes",
+                f"{self.n_classes:,}"
+                + ("" if self.n_labels == self.n_classes else f" of {self.n_labels:,} label values"),
+            ),
             ("labels per item", f"{self.labels_per_item} (min / median / max)"),
             ("labels per worker", f"{self.labels_per_worker} (min / median / max)"),
             ("label shares", shares + more),
             ("raw agreement", agreement),
-            ("majority ties", _count(self.n_ties, "item")),
+            ("majority ties", count_of(self.n_ties, "item")),
             ("connected", "yes" if self.n_components <= 1 else f"no, {self.n_components:,} separate parts"),
         ]
         if self.n_repeats:
-            table.append(("repeats", f"{_count(self.n_repeats, 'row')} of an item-worker pair seen before"))
+            table.append(("repeats", f"{count_of(self.n_repeats, 'row')} of an item-worker pair seen before"))
         if self.n_gold or self.n_truth:
-            table.append(("gold / truth", f"{_count(self.n_gold, 'item')} / {_count(self.n_truth, 'item')}"))
+            table.append(("gold / truth", f"{count_of(self.n_gold, 'item')} / {count_of(self.n_truth, 'item')}"))
         return table
 
     def __str__(self) -> str:
@@ -133,7 +137,9 @@ class LabelSummary:
         parts = [f"<table><tbody>{body}</tbody></table>"]
         for title, points in (("Look at", self.suspicions), ("Notes", self.notes)):
             if points:
-                parts.append(f"<p><b>{title}</b></p><ul>{''.join(f'<li>{escape(point)}</li>' for point in points)}</ul>")
+                parts.append(
+                    f"<p><b>{title}</b></p><ul>{''.join(f'<li>{escape(point)}</li>' for point in points)}</ul>"
+                )
         return "".join(parts)
 
 
@@ -207,7 +213,13 @@ def _group(key: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 
 
 def _agreement(
-    item: np.ndarray, worker: np.ndarray, label: np.ndarray, weight: np.ndarray, n_items: int, n_workers: int, n_labels: int
+    item: np.ndarray,
+    worker: np.ndarray,
+    label: np.ndarray,
+    weight: np.ndarray,
+    n_items: int,
+    n_workers: int,
+    n_labels: int,
 ) -> float:
     """Share of agreeing pairs by counting: all pairs of an item minus the pairs within one worker."""
     item = item.astype(np.int64)
@@ -276,12 +288,12 @@ def _words(
     if len(sizes) > 1:
         examples = [items[int(np.argmax(part_of_item == part))] for part in range(min(len(sizes), 3))]
         shown = "; ".join(
-            f"{_count(int(row.items), 'item')} with {_count(int(row.workers), 'worker')} (such as item {shorten([example])})"
-            for example, row in zip(examples, sizes.head(3).itertuples(index=False), strict=True)
+            f"{count_of(n_items, 'item')} with {count_of(n_workers, 'worker')} (such as item {shorten([example])})"
+            for example, n_items, n_workers in zip(examples, sizes["items"], sizes["workers"], strict=False)
         )
         points.append(
-            f"the labels fall into {len(sizes):,} parts that share no worker and no item: {shown}. Workers of different "
-            "parts can only be compared through the prior."
+            f"the labels fall into {len(sizes):,} parts that share no worker and no item: {shown}. Workers of "
+            "different parts can only be compared through the prior."
         )
     texts: Sequence[tuple[str, str, str]] = (
         ("workers_one_value", "worker", "with several labels that are all the same, which says little about any item"),
@@ -292,7 +304,7 @@ def _words(
     )
     for name, noun, sentence in texts:
         if len(found[name]):
-            points.append(f"{_count(len(found[name]), noun)} {sentence}: {shorten(found[name])}.")
+            points.append(f"{count_of(len(found[name]), noun)} {sentence}: {shorten(found[name])}.")
     if n_talkers == 1:
         points.append("only one worker labelled: a worker's accuracy is not identified without others.")
     return points

@@ -14,7 +14,16 @@ import pandas as pd
 
 from bayescrowd.errors import BayescrowdWarning, LabelError, problems_message, shorten
 
-__all__ = ["DUPLICATES", "Report", "check_weights", "find_repeats", "settle_repeats"]
+__all__ = [
+    "DUPLICATES",
+    "Report",
+    "as_list",
+    "check_weights",
+    "count_of",
+    "find_repeats",
+    "locate_in",
+    "settle_repeats",
+]
 
 DUPLICATES = ("warn", "keep", "first", "last", "drop-identical", "error")
 
@@ -34,9 +43,12 @@ class Report:
     ----------
     locate : callable
         Turns a row position into words; rows count from 0, as ``DataFrame.iloc`` does.
+    quiet : bool
+        Keep suspicions as notes, without a warning.
     """
 
     locate: Callable[[int], str] = _plain_row
+    quiet: bool = False
     problems: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -55,7 +67,7 @@ class Report:
     def close(self) -> tuple[str, ...]:
         """Raise the problems, or issue one warning for all suspicions; return the notes."""
         self.raise_problems()
-        if self.warnings:
+        if self.warnings and not self.quiet:
             message = problems_message("these labels can be used, but look suspicious", self.warnings, "remark")
             warnings.warn(message, BayescrowdWarning, skip_file_prefixes=(_PACKAGE,))
         return (*self.notes, *self.warnings)
@@ -113,13 +125,15 @@ def check_weights(column: pd.Series, used: np.ndarray, name: Hashable, report: R
         rows = np.flatnonzero(bad & used)
         if len(rows):
             report.problems.append(
-                f"column {name!r} (weight) is {what} in {_count(len(rows), 'row')}, first "
+                f"column {name!r} (weight) is {what} in {count_of(len(rows), 'row')}, first "
                 f"{shorten([column.iloc[rows[0]]])} in {report.where(rows)}; a weight is a finite number >= 0."
             )
     return weight
 
 
-def find_repeats(item_code: np.ndarray, worker_code: np.ndarray, n_workers: int, keep: str = "first") -> np.ndarray | None:
+def find_repeats(
+    item_code: np.ndarray, worker_code: np.ndarray, n_workers: int, keep: str = "first"
+) -> np.ndarray | None:
     """Mark the rows that repeat an item-worker pair, or return None if no pair repeats."""
     key = item_code.astype(np.int64) * n_workers + worker_code
     ordered = np.sort(key)
@@ -205,8 +219,8 @@ def settle_repeats(
     return ~repeat
 
 
-def _count(number: int, noun: str) -> str:
-    """``3 rows``, ``1 row``; large numbers with separators."""
+def count_of(number: int, noun: str) -> str:
+    """Say ``3 rows`` or ``1 row``; large numbers with separators."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 

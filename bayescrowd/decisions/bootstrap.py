@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bayescrowd import inference
 from bayescrowd.data.labels import CrowdLabels
 from bayescrowd.decisions.workers import WorkerScores, score_tables
 from bayescrowd.errors import EngineError
+from bayescrowd.inference import get as get_engine
 from bayescrowd.inference.base import Job, sizes_of
 from bayescrowd.inference.progress import reporter
 from bayescrowd.results.tree import json_attribute, labels_of, model_of, values
@@ -46,9 +46,9 @@ def refit_scores(tree: xr.DataTree, n_refits: int, seed: int) -> WorkerScores:
     ----------
     Efron, Tibshirani (1993), An Introduction to the Bootstrap.
     """
-    if isinstance(n_refits, bool) or not isinstance(n_refits, int) or n_refits < 2:
+    if n_refits < 2:
         raise EngineError(f"bootstrap must be a whole number of refits, at least 2 (200 is usual), not {n_refits!r}")
-    engine = inference.get(str(tree.attrs["engine"]))
+    engine = get_engine(str(tree.attrs["engine"]))
     options = json_attribute(tree, "settings")
     # One start is enough: it is the optimum that the fit found.
     settings = engine.settings(**(options | ({"starts": 1} if "starts" in options else {})))
@@ -67,7 +67,9 @@ def refit_scores(tree: xr.DataTree, n_refits: int, seed: int) -> WorkerScores:
             again = _resample(labels, chosen)
             run = engine.run(Job(model, again, start[chosen], settings, int(random.integers(2**31)), silent))
             points = run.points or {}
-            table = np.asarray(points["confusion"] if "confusion" in points else model.confusion(points, sizes_of(again)))
+            table = np.asarray(
+                points["confusion"] if "confusion" in points else model.confusion(points, sizes_of(again))
+            )
             by_item = run.state_probability.reshape(labels.n_items, model.n_levels, -1)
             prevalence = np.asarray(points.get("prevalence", by_item.sum(1).mean(0)))
             if model.n_levels > 1:
@@ -78,7 +80,7 @@ def refit_scores(tree: xr.DataTree, n_refits: int, seed: int) -> WorkerScores:
 
 
 def _resample(labels: CrowdLabels, chosen: np.ndarray) -> CrowdLabels:
-    """The chosen items with all their labels, as items of their own."""
+    """Take the chosen items with all their labels, as items of their own."""
     order = np.argsort(labels.item_code, kind="stable")
     degree = np.bincount(labels.item_code, minlength=labels.n_items)
     first = np.concatenate([[0], np.cumsum(degree)])
@@ -96,4 +98,3 @@ def _resample(labels: CrowdLabels, chosen: np.ndarray) -> CrowdLabels:
         truth=None,
         patterns=None,
     )
-

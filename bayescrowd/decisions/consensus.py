@@ -1,7 +1,6 @@
 """The consensus on each item, its uncertainty, and the majority vote beside it."""
 
 import zlib
-from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -9,16 +8,12 @@ import xarray as xr
 
 from bayescrowd.errors import LabelError
 from bayescrowd.results.tree import ids, n_labels_of, values
+from bayescrowd.results.votes import ABSTAIN, leading, vote_shares
 
-__all__ = ["class_probabilities", "consensus", "majority_codes", "vote_shares"]
-
-_TIE = 1e-6
-"""Probabilities and vote weights closer than this count as equal, so that rounding decides nothing."""
-
-ABSTAIN = -1
+__all__ = ["class_probabilities", "consensus"]
 
 
-def class_probabilities(tree: xr.DataTree, *, by: Literal["item", "pattern"] = "item") -> pd.DataFrame:
+def class_probabilities(tree: xr.DataTree, *, by: str = "item") -> pd.DataFrame:
     """Give the posterior probability of each class for each item.
 
     Parameters
@@ -48,8 +43,8 @@ def class_probabilities(tree: xr.DataTree, *, by: Literal["item", "pattern"] = "
 def consensus(
     tree: xr.DataTree,
     *,
-    by: Literal["item", "pattern"] = "item",
-    ties: Literal["first", "abstain", "random"] = "first",
+    by: str = "item",
+    ties: str = "first",
     seed: int = 0,
 ) -> pd.DataFrame:
     """Give the most probable class of each item.
@@ -109,60 +104,9 @@ def consensus(
     return table if by == "item" else _by_pattern(tree, table, by)
 
 
-def vote_shares(tree: xr.DataTree) -> np.ndarray:
-    """Share of each class among an item's votes, by weight; zeros for items without votes.
-
-    Parameters
-    ----------
-    tree : DataTree
-        A result.
-
-    Returns
-    -------
-    array [item, class]
-        Labels that are no class do not vote.
-    """
-    observed = tree["observed_data"].dataset
-    n_items, n_classes = observed.sizes["item"], observed.sizes["class"]
-    label = observed["label_index"].to_numpy()
-    is_class = label < n_classes
-    cell = observed["item_index"].to_numpy()[is_class].astype(np.int64) * n_classes + label[is_class]
-    weight = observed["weight"].to_numpy()[is_class] if "weight" in observed else None
-    votes = np.bincount(cell, weight, n_items * n_classes).reshape(n_items, n_classes).astype(float)
-    total = votes.sum(axis=1, keepdims=True)
-    return votes / np.where(total > 0, total, 1.0)
-
-
-def majority_codes(tree: xr.DataTree) -> tuple[np.ndarray, np.ndarray]:
-    """Majority vote of each item: the first of the leading classes (-1 without votes), and whether it is tied.
-
-    Parameters
-    ----------
-    tree : DataTree
-        A result.
-
-    Returns
-    -------
-    code : int array [item]
-        Index of the class.
-    tie : bool array [item]
-        True where several classes lead.
-    """
-    votes = vote_shares(tree)
-    leads = _leads(votes)
-    code = leads.argmax(axis=1)
-    code[votes.sum(axis=1) == 0] = ABSTAIN
-    return code, leads.sum(axis=1) > 1
-
-
-def _leads(table: np.ndarray) -> np.ndarray:
-    top = table.max(axis=1, keepdims=True)
-    return (table >= top - _TIE) & (top > 0)
-
-
 def _leaders(table: np.ndarray, items: pd.Index, ties: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Index of the leading class of each row by the rule for ties, and which rows are tied."""
-    leads = _leads(table)
+    leads = leading(table)
     tied = leads.sum(axis=1) > 1
     code = leads.argmax(axis=1)
     if ties == "abstain":
@@ -183,9 +127,9 @@ def _named(codes: np.ndarray, classes: pd.Index, items: pd.Index) -> pd.Series:
     nullable = {"b": "boolean", "i": "Int64", "u": "UInt64", "f": "Float64"}.get(classes.dtype.kind, "object")
     if isinstance(classes.dtype, pd.StringDtype):
         nullable = "string"
-    named = pd.Series(pd.array(classes.take(np.maximum(codes, 0)).tolist(), dtype=nullable), index=items)
-    named[absent] = pd.NA
-    return named
+    names = classes.tolist()
+    values = [pd.NA if code < 0 else names[code] for code in codes.tolist()]
+    return pd.Series(values, index=items, dtype=nullable)
 
 
 def _by_pattern(tree: xr.DataTree, table: pd.DataFrame, by: str) -> pd.DataFrame:

@@ -23,7 +23,7 @@ _PRIOR_DRAWS = 200
 _COLUMNS = ("item", "worker", "label")
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Table:
     """New labels in the codes of the fit; the workers are those that occur, known ones first."""
 
@@ -38,13 +38,14 @@ class _Table:
     label_values: Sequence[object]
 
 
-def predict(tree: xr.DataTree, new_labels: CrowdLabels | pd.DataFrame, *, seed: int = 0) -> pd.DataFrame:
+def predict(tree: xr.DataTree, new_labels: Any, *, seed: int = 0) -> pd.DataFrame:
     r"""Give class probabilities of new items from their labels.
 
     The exact posterior predictive,
     :math:`P(z \mid y_{new}, D) \propto E[\,\text{prevalence}_z \prod \text{confusion}(y_{new}) \mid D]`: the *joint*
-    weights are averaged over the draws, then normalised. Workers that the fit does not know answer as the prior expects:
-    each draw gets confusion matrices drawn from it. Point estimates are plugged in, the prior's mean for unknown workers.
+    weights are averaged over the draws, then normalised. Workers that the fit does not know answer as the prior
+    expects: each draw gets confusion matrices drawn from it. Point estimates are plugged in, the prior's mean for
+    unknown workers.
 
     Parameters
     ----------
@@ -102,7 +103,7 @@ def _as_labels(tree: xr.DataTree, new_labels: Any) -> CrowdLabels:
         )
     known = ids(tree, "label")
     said = new_labels["label"].dropna()
-    strange = [value for value in pd.unique(said) if known.get_indexer([value])[0] < 0]
+    strange = [value for value in pd.unique(said) if known.get_indexer(pd.Index([value]))[0] < 0]
     if strange:
         raise _unknown_labels(strange, known)
     return CrowdLabels.from_long(
@@ -120,7 +121,7 @@ def _unknown_labels(strange: Sequence[object], known: pd.Index) -> LabelError:
 
 
 def _in_codes(tree: xr.DataTree, labels: CrowdLabels) -> tuple[_Table, np.ndarray, int]:
-    """New labels in the fit's codes, the fit's indices of the known workers that occur, number of unknown workers."""
+    """Recode new labels; also give the fit's indices of the known workers that occur, and the number of others."""
     known_labels, known_classes = ids(tree, "label"), ids(tree, "class")
     label_of = known_labels.get_indexer(labels.label_values)
     used = np.unique(labels.label_code)
@@ -132,7 +133,9 @@ def _in_codes(tree: xr.DataTree, labels: CrowdLabels) -> tuple[_Table, np.ndarra
     gold_code[has_gold] = class_of[gold_code[has_gold]]
     if (gold_code[has_gold] < 0).any():
         bad = labels.items[has_gold][gold_code[has_gold] < 0]
-        problems.append(f"gold of {shorten(bad)} is no class of the fit, whose classes are {shorten(known_classes, 10)}.")
+        problems.append(
+            f"gold of {shorten(bad)} is no class of the fit, whose classes are {shorten(known_classes, 10)}."
+        )
     if strange:
         problems.append(str(_unknown_labels(strange, known_labels)) + ".")
     if problems:
@@ -185,7 +188,7 @@ def _parameters(
                 value = np.concatenate([value, fresh[name]], axis=axis)
         if site.kind != "other":
             # An estimate of exactly 0 must not forbid every class at once.
-            value = np.clip(value, TINY, None if site.kind == "dirichlet" else 1 - TINY)
+            value = np.clip(value, TINY, None if site.kind == "dirichlet" else 1 - 1e-15)
         out[name] = np.broadcast_to(value, (n_samples, *value.shape[1:]))
     return out
 

@@ -9,7 +9,7 @@ import pandas as pd
 import xarray as xr
 
 from bayescrowd.errors import LabelError, ModelError, shorten
-from bayescrowd.results.tree import ids, n_labels_of, parameter_group, values
+from bayescrowd.results.tree import ids, n_labels_of, parameter_group
 
 __all__ = ["SPAMMER_BITS", "WorkerScores", "confusion", "interval_bounds", "scores", "workers"]
 
@@ -34,9 +34,7 @@ class WorkerScores(NamedTuple):
     informativeness: np.ndarray
 
 
-def workers(
-    tree: xr.DataTree, *, interval: float = 0.89, bootstrap: int | None = None, seed: int = 0
-) -> pd.DataFrame:
+def workers(tree: xr.DataTree, *, interval: float = 0.89, bootstrap: int | None = None, seed: int = 0) -> pd.DataFrame:
     """Report how good each worker is, and how sure one may be of that.
 
     Parameters
@@ -241,7 +239,7 @@ def _n_samples(tree: xr.DataTree) -> int:
 
 
 def _parameters(tree: xr.DataTree, rows: slice) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
-    """Confusion [sample, worker, (difficulty,) class, label] of some workers, level shares, prevalence [sample, class]."""
+    """Read confusion [sample, worker, (difficulty,) class, label] of some workers, level shares and prevalence."""
     group = parameter_group(tree)
     dataset = tree[group].dataset
     if "confusion" not in dataset:
@@ -274,7 +272,7 @@ def _averaged(table: np.ndarray, shares: np.ndarray | None) -> np.ndarray:
 
 def _position(known: pd.Index, worker: Any) -> int:
     try:
-        row = known.get_indexer([worker])[0]
+        row = known.get_indexer(pd.Index([worker]))[0]
     except (TypeError, ValueError):
         row = -1
     if row >= 0:

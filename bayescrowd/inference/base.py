@@ -4,7 +4,6 @@ An engine is one file that defines ``ENGINE``; it is found by looking. It takes 
 particular model, and returns host arrays of exact sizes in the caller's order.
 """
 
-import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -20,7 +19,7 @@ from bayescrowd.kernels.precision import double_precision
 from bayescrowd.kernels.states import joint, marginal, responsibilities
 from bayescrowd.model import Model
 
-__all__ = ["Engine", "Job", "Run", "Status", "conditional", "joint_by_draw", "sizes_of", "trim"]
+__all__ = ["Engine", "Job", "Run", "Status", "conditional", "joint_by_draw", "require", "sizes_of", "trim"]
 
 
 @dataclass(frozen=True)
@@ -174,11 +173,6 @@ def trim(values: Mapping[str, Any], model: Model, padded: Sizes, exact: Sizes) -
     }
 
 
-def by_annotation(model: Model) -> bool:
-    """Tell whether a model needs one cell per annotation."""
-    return model.uses_item
-
-
 def conditional(
     model: Model, points: Mapping[str, np.ndarray], labels: Table, *, arrays: LabelArrays | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -246,12 +240,6 @@ def _joint_by_draw(model: Model, draws: dict[str, Any], arrays: LabelArrays) -> 
 
     total, _ = jax.lax.scan(add, jnp.full((arrays.n_rows, n_states), -jnp.inf), draws)
     return total - jnp.log(n_draws)
-
-
-@functools.cache
-def settings_fields(settings: type) -> tuple[str, ...]:
-    """List the options of an engine's settings."""
-    return tuple(settings.__dataclass_fields__)
 
 
 def require(condition: object, message: str) -> None:

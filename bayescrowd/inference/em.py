@@ -22,7 +22,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayescrowd.data.arrays import LabelArrays, build_arrays
+from bayescrowd.data.arrays import LabelArrays, Sizes, build_arrays
+from bayescrowd.errors import problems_message
+from bayescrowd.inference import _gradient_em
 from bayescrowd.inference.base import Engine, Job, Run, Status, require, sizes_of, trim
 from bayescrowd.inference.starts import perturbed
 from bayescrowd.kernels import loops
@@ -249,12 +251,16 @@ def run(job: Job) -> Run:
     settings: Settings = job.settings
     exact = sizes_of(job.labels)
     random = np.random.default_rng(job.seed)
+    starts = [job.start, *(perturbed(job.start, job.labels, random) for _ in range(settings.starts - 1))]
+    if not job.model.has_routes:
+        return _gradient_em.run(job, starts)
+    if settings.objective == "posterior":
+        _check_concentrations(job.model, exact)
     with double_precision():
         arrays = jax.device_put(build_arrays(job.labels, by_annotation=job.model.uses_item))
         tables = tables_of(job.model, arrays.sizes)
         ends = []
-        for index in range(settings.starts):
-            start = job.start if index == 0 else perturbed(job.start, job.labels, random)
+        for index, start in enumerate(starts):
             task = "EM" if settings.starts == 1 else f"EM, start {index + 1} of {settings.starts}"
             ends.append(_climb(job, arrays, tables, start, task))
             if ends[-1][2]:
@@ -286,7 +292,29 @@ def run(job: Job) -> Run:
 
 
 def _check(model: Model, settings: Settings) -> None:
-    del model, settings
+    if settings.objective == "posterior" and not model.has_routes:
+        require(
+            model.has_mode,
+            f"objective='posterior' needs a posterior density with a mode, which model {model.name!r} does not vouch for; "
+            "use objective='likelihood' or engine='nuts'",
+        )
+
+
+def _check_concentrations(model: Model, sizes: Sizes) -> None:
+    """Refuse Dirichlet concentrations below 1: their density is highest at the edge, where it is infinite."""
+    low = [
+        f"{name}: smallest concentration {float(np.min(site.concentration)):g}"
+        for name, site in model.sites(sizes).items()
+        if np.min(site.concentration) < 1
+    ]
+    require(
+        not low,
+        problems_message(
+            "objective='posterior' has no maximum where a Dirichlet concentration is below 1; pass larger priors (such as "
+            "confusion_prior=bc.diagonal(2.5, 1)), objective='likelihood' or engine='nuts'",
+            low,
+        ),
+    )
 
 
 ENGINE = Engine("em", Settings, run, samples=False, check=_check)

@@ -1,17 +1,26 @@
-"""From a start (probabilities of the states) to values of the parameters."""
+"""From probabilities of the states to values of the parameters: the maximisation step, and dispersed starts.
 
+Models with routes need only counts. For the others the expected log joint is climbed by L-BFGS on the unconstrained
+scale.
+"""
+
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.optimize
+from jax.flatten_util import ravel_pytree
+from numpyro.infer.util import log_density, potential_energy
 
 from bayescrowd.data.arrays import LabelArrays, Table
-from bayescrowd.kernels.states import table_counts
+from bayescrowd.kernels.density import constrain, unconstrain
+from bayescrowd.kernels.states import joint, marginal, responsibilities, table_counts
 from bayescrowd.kernels.tables import TINY, Tables, concentration, draw, mean, tables_of
 from bayescrowd.model import Model
 
-__all__ = ["dispersed", "is_tabular"]
+__all__ = ["climb", "dispersed", "expect"]
 
 _TRUST = 0.5
 """Share of the counts that a dispersed start believes: chains begin wider than the posterior."""
@@ -19,26 +28,10 @@ _TRUST = 0.5
 _EDGE = 1e-4
 """Distance from the edge of the simplex that a dispersed start keeps, so that its log density is finite."""
 
+_JITTER = 0.2
+"""Standard deviation of the noise that disperses starts of models without routes, on the unconstrained scale."""
 
-def is_tabular(model: Model, arrays: LabelArrays) -> bool:
-    """Tell whether a model is made of Dirichlet and Beta tables with routes, so that counts are all it needs.
-
-    Parameters
-    ----------
-    model : Model
-        Any model.
-    arrays : LabelArrays
-        The annotations.
-
-    Returns
-    -------
-    bool
-        True for closed-form updates.
-    """
-    from bayescrowd.kernels.states import at_cells
-
-    tabular = all(site.kind != "other" for site in model.sites(arrays.sizes).values())
-    return tabular and model.routes(at_cells(model, arrays)) is not None
+type Position = dict[str, Any]
 
 
 def dispersed(
@@ -68,6 +61,13 @@ def dispersed(
     state = (edges < random.random(len(start))[:, None] * edges[:, -1:]).sum(axis=1).clip(max=start.shape[1] - 1)
     rows = np.zeros((arrays.n_rows, start.shape[1]))
     rows[np.asarray(arrays.row_of_item)[: labels.n_items], state] = 1.0
+    if not model.has_routes:
+        neutral = unconstrain(model, arrays.sizes, model.neutral_point(arrays.sizes))
+        position = climb(model, arrays, rows, neutral, density="unconstrained", steps=50)
+        position = {
+            name: value + _JITTER * random.standard_normal(np.shape(value)) for name, value in position.items()
+        }
+        return {name: np.asarray(value) for name, value in constrain(model, arrays.sizes, position).items()}
     tables = tables_of(model, arrays.sizes)
     alpha = np.asarray(concentration(model, arrays.sizes))
     counts = np.asarray(_counts(model, arrays, rows, tables))
@@ -77,11 +77,88 @@ def dispersed(
     return {name: np.asarray(value) for name, value in tables.unflatten(jnp.asarray(flat)).items()}
 
 
-def _counts(model: Model, arrays: LabelArrays, rows: np.ndarray, tables: Tables) -> Any:
-    return _jitted_counts(model, arrays, rows, tables)
-
-
-@jax.jit(static_argnums=3)
-def _jitted_counts(model: Model, arrays: LabelArrays, rows: Any, tables: Tables) -> Any:
+@partial(jax.jit, static_argnums=3)
+def _counts(model: Model, arrays: LabelArrays, rows: Any, tables: Tables) -> Any:
     centre = jnp.maximum(mean(concentration(model, arrays.sizes), tables), TINY)
     return table_counts(model, centre, rows, arrays, tables)
+
+
+@partial(jax.jit, static_argnames="posterior")
+def expect(model: Model, arrays: LabelArrays, position: Position, *, posterior: bool) -> tuple[Any, Any]:
+    """Compute the objective and the probabilities of the states at a point (the expectation step).
+
+    Parameters
+    ----------
+    model : Model
+        Any model.
+    arrays : LabelArrays
+        The annotations, exact sizes.
+    position : dict
+        Site -> unconstrained value.
+    posterior : bool
+        Add the log prior density of the declared sites.
+
+    Returns
+    -------
+    tuple
+        Objective and array [row, state].
+    """
+    parameters = constrain(model, arrays.sizes, position)
+    table = joint(model, parameters, arrays)
+    objective = jnp.sum(marginal(table, arrays))
+    if posterior:
+        objective = objective + log_density(model.parameters, (arrays.sizes,), {}, parameters)[0]
+    return objective, responsibilities(table, arrays)
+
+
+def climb(
+    model: Model, arrays: LabelArrays, rows: Any, position: Position, *, density: str, steps: int
+) -> Position:
+    """Climb the expected log joint given the probabilities of the states, by L-BFGS.
+
+    Parameters
+    ----------
+    model : Model
+        Any model.
+    arrays : LabelArrays
+        The annotations, exact sizes.
+    rows : array [row, state]
+        Probabilities of the states.
+    position : dict
+        Where to begin: site -> unconstrained value.
+    density : str
+        Prior density to add: ``"none"``, ``"declared"`` (of the sites as the model declares them) or
+        ``"unconstrained"`` (on the unconstrained scale, as NUTS sees it; always bounded where the posterior is proper).
+    steps : int
+        Most iterations.
+
+    Returns
+    -------
+    dict
+        Site -> unconstrained value, no worse than where it began.
+    """
+    flat, unravel = ravel_pytree(position)
+
+    def loss(vector: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = _loss(model, arrays, rows, unravel(vector), density=density)
+        return float(value), np.asarray(ravel_pytree(gradient)[0])
+
+    before = loss(np.asarray(flat))[0]
+    found = scipy.optimize.minimize(loss, np.asarray(flat), jac=True, method="L-BFGS-B", options={"maxiter": steps})
+    return dict(unravel(jnp.asarray(found.x))) if np.isfinite(found.fun) and found.fun <= before else position
+
+
+@partial(jax.jit, static_argnames="density")
+def _loss(model: Model, arrays: LabelArrays, rows: Any, position: Position, *, density: str) -> tuple[Any, Position]:
+    def negative(position: Position) -> Any:
+        parameters = constrain(model, arrays.sizes, position)
+        table = joint(model, parameters, arrays)
+        value = jnp.sum(jnp.where(rows > 0, rows * table, 0.0))
+        if density == "declared":
+            value = value + log_density(model.parameters, (arrays.sizes,), {}, parameters)[0]
+        elif density == "unconstrained":
+            value = value - potential_energy(model.parameters, (arrays.sizes,), {}, position)
+        return -value
+
+    value, gradient = jax.value_and_grad(negative)(position)
+    return value, gradient

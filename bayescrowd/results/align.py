@@ -1,22 +1,23 @@
 """Label switching: chains that sit in a copy of the posterior with the classes permuted.
 
 Only whole chains are permuted, and only by permutations under which the model, its priors and the gold are unchanged.
-Then the permuted chain is an equally valid run of the same posterior. Anything else is reported, never changed: aligning
-draws of an identified posterior biases it.
+Then the permuted chain is an equally valid run of the same posterior. Anything else is reported, never changed:
+aligning draws of an identified posterior biases it.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
+from bayescrowd.data.labels import CrowdLabels
 from bayescrowd.model import At, Model, Sizes
 
 __all__ = ["Chains", "Switch", "align_chains", "exchangeable_classes", "find_switches", "in_words"]
 
 _MOVED = 0.3
-"""Share of the probability mass of the classes concerned that must lie in another class before a chain counts as switched."""
+"""Share of the probability mass of the classes concerned that must lie in another class for a chain to be switched."""
 
 
 class Chains(NamedTuple):
@@ -50,13 +51,6 @@ class Switch(NamedTuple):
     chain: int
     permutation: tuple[int, ...]
     action: str
-
-
-class _Votes(Protocol):
-    item_code: np.ndarray
-    label_code: np.ndarray
-    weight: np.ndarray | None
-    gold_code: np.ndarray
 
 
 def exchangeable_classes(
@@ -128,7 +122,7 @@ def find_switches(by_chain: np.ndarray, reference: int) -> dict[int, tuple[int, 
     return found
 
 
-def align_chains(chains: Chains, model: Model, sizes: Sizes, votes: _Votes) -> tuple[Chains, list[Switch]]:
+def align_chains(chains: Chains, model: Model, sizes: Sizes, votes: CrowdLabels) -> tuple[Chains, list[Switch]]:
     """Bring switched chains back where that changes nothing but names; report the others.
 
     Parameters
@@ -222,7 +216,7 @@ def _distances(reference: np.ndarray, chain: np.ndarray) -> np.ndarray:
     return (reference**2).sum(0)[:, None] + (chain**2).sum(0)[None, :] - 2 * cross
 
 
-def _reference(by_chain: np.ndarray, votes: _Votes, *, any_names: bool) -> int:
+def _reference(by_chain: np.ndarray, votes: CrowdLabels, *, any_names: bool) -> int:
     """Pick the chain that keeps its names: the one nearest to the others, in doubt the one that the votes name best."""
     n_chains, _, n_classes = by_chain.shape
     is_class = votes.label_code < n_classes

@@ -17,19 +17,22 @@ group                 variables (dims)
 """
 
 import dataclasses
+import functools
 import importlib.metadata
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import xarray as xr
 
 from bayescrowd.data.labels import CrowdLabels
 from bayescrowd.inference.base import Run, sizes_of
-from bayescrowd.model import Model, Sizes
+from bayescrowd.kernels.precision import double_precision
+from bayescrowd.model import Model, Site, Sizes
 from bayescrowd.results import align
 from bayescrowd.results.ids import coordinate
 from bayescrowd.results.tree import class_path, remember
@@ -44,7 +47,7 @@ MAX_BYTES = 512 * 2**20
 
 _MIN_DRAWS = 20
 _AXES = ("item", "worker", "difficulty", "class", "label")
-_LIBRARIES = ("bayescrowd", "jax", "numpyro", "numpy", "arviz", "xarray")
+_LIBRARIES = ("bayescrowd", "jax", "numpyro", "numpy", "arviz-base", "xarray")
 _CHUNK_BYTES = 32 * 2**20
 
 type Variables = dict[str, tuple[tuple[str, ...], np.ndarray]]
@@ -96,6 +99,7 @@ def build_tree(
     remember(type(model))
     sizes = sizes_of(labels)
     warnings = list(run.warnings)
+    sites = model.sites(sizes)
     chains, switches = _align(run, model, sizes, labels)
     coords = _Coordinates(labels, model)
     groups: dict[str, xr.Dataset] = {}
@@ -110,12 +114,10 @@ def build_tree(
             )
         coords.draw = keep
         groups["posterior"] = coords.dataset(
-            _parameters(
-                {name: value[:, keep] for name, value in draws.items()}, model, sizes, ("chain", "draw")
-            )
+            _parameters({name: value[:, keep] for name, value in draws.items()}, model, sites, sizes, ("chain", "draw"))
         )
     if run.points is not None:
-        groups["point_estimate"] = coords.dataset(_parameters(run.points, model, sizes, ()))
+        groups["point_estimate"] = coords.dataset(_parameters(run.points, model, sites, sizes, ()))
     by_chain = run.state_probability_by_chain if chains is None else chains.state_probability
     aligned = any(switch.action == "permuted" for switch in switches)
     state_probability = by_chain.mean(0) if aligned and by_chain is not None else run.state_probability
@@ -135,7 +137,7 @@ def build_tree(
     if run.objective is not None:
         groups["optimization"] = coords.dataset({"objective": (("iteration",), np.asarray(run.objective))})
     groups["observed_data"] = _observed(labels, coords)
-    groups["constant_data"] = coords.dataset(_priors(model, sizes))
+    groups["constant_data"] = coords.dataset(_priors(sites))
     groups |= _truth(labels, coords)
     if coords.originals:
         groups["original_ids"] = coords.dataset(coords.originals)
@@ -155,7 +157,8 @@ def build_tree(
         "status_sentence": run.status.sentence,
         "converged": converged,
         "warnings": warnings,
-        "notes": [*labels.notes, *coords.notes],
+        "notes": coords.notes,
+        "label_notes": list(labels.notes),
         "ordered": int(labels.ordered),
         "label_switching": _json([switch._asdict() for switch in switches]),
         "details": _json(dict(run.extra)),
@@ -194,7 +197,9 @@ class _Coordinates:
         coords = {}
         for dim in [*lengths, *(dim for dim in also if dim not in lengths)]:
             values = self.draw if dim == "draw" else self._values.get(dim)
-            coords[dim] = np.arange(lengths[dim]) if values is None or len(values) != lengths.get(dim, len(values)) else values
+            if values is None or len(values) != lengths.get(dim, len(values)):
+                values = np.arange(lengths[dim], dtype=np.int32 if dim == "annotation" else np.int64)
+            coords[dim] = values
         return xr.Dataset(variables, coords=coords)
 
 
@@ -212,20 +217,23 @@ def _kept_draws(draws: Mapping[str, np.ndarray], model: Model, sizes: Sizes, max
     per_draw = sum(value[:, :1].nbytes for value in draws.values())
     if "confusion" not in draws and not model.uses_item:
         cells = sizes.n_workers * model.n_levels * sizes.n_classes * sizes.n_labels
-        per_draw += 4 * n_chains * cells
+        per_draw += 8 * n_chains * cells
     fits = max(int(max_bytes // max(per_draw, 1)), _MIN_DRAWS)
     step = -(-n_draws // fits)
     return np.arange(0, n_draws, step)
 
 
 def _parameters(
-    values: Mapping[str, np.ndarray], model: Model, sizes: Sizes, sample_dims: tuple[str, ...]
+    values: Mapping[str, np.ndarray],
+    model: Model,
+    sites: Mapping[str, Site],
+    sizes: Sizes,
+    sample_dims: tuple[str, ...],
 ) -> Variables:
     """Every site with its dims in the canonical order, and the confusion matrices where no site bears that name."""
-    sites = model.sites(sizes)
     out: Variables = {}
-    for name, value in values.items():
-        dims = sites[name].dims
+    for name, site in sites.items():
+        value, dims = values[name], site.dims
         order = sorted(range(len(dims)), key=lambda axis: _AXES.index(dims[axis]) if dims[axis] in _AXES else 9)
         n_sample = len(sample_dims)
         axes = (*range(n_sample), *(axis + n_sample for axis in order))
@@ -239,18 +247,20 @@ def _parameters(
 def _confusion(values: Mapping[str, np.ndarray], model: Model, sizes: Sizes, n_sample: int) -> np.ndarray:
     """Tabulate the confusion matrices of all draws, a chunk of draws at a time."""
     if n_sample == 0:
-        return np.asarray(model.confusion(values, sizes))
+        with double_precision():
+            return np.asarray(model.confusion({name: jnp.asarray(value) for name, value in values.items()}, sizes))
     lead = next(iter(values.values())).shape[:n_sample]
     flat = {name: value.reshape(-1, *value.shape[n_sample:]) for name, value in values.items()}
     n_draws = int(np.prod(lead))
     cells = sizes.n_workers * model.n_levels * sizes.n_classes * sizes.n_labels
-    chunk = max(1, min(n_draws, _CHUNK_BYTES // (4 * cells)))
+    chunk = max(1, min(n_draws, _CHUNK_BYTES // (8 * cells)))
     tabulate = jax.jit(jax.vmap(lambda parameters: model.confusion(parameters, sizes)))
     parts = []
     for first in range(0, n_draws, chunk):
         # The last chunk repeats draws so that all chunks share one compiled shape.
         rows = np.minimum(np.arange(first, first + chunk), n_draws - 1)
-        part = np.asarray(tabulate({name: value[rows] for name, value in flat.items()}))
+        with double_precision():
+            part = np.asarray(tabulate({name: value[rows] for name, value in flat.items()}))
         parts.append(part[: n_draws - first])
     whole = np.concatenate(parts)
     return whole.reshape(*lead, *whole.shape[1:])
@@ -297,10 +307,10 @@ def _truth(labels: CrowdLabels, coords: _Coordinates) -> dict[str, xr.Dataset]:
     return {"truth": coords.dataset({"truth_index": (("item",), whole)}, ["truth_value"])}
 
 
-def _priors(model: Model, sizes: Sizes) -> Variables:
+def _priors(sites: Mapping[str, Site]) -> Variables:
     """Concentrations of the parameter sites; an axis along which nothing varies is left out (but the last one)."""
     out: Variables = {}
-    for name, site in model.sites(sizes).items():
+    for name, site in sites.items():
         if site.concentration is None:
             continue
         value = np.asarray(site.concentration, float)
@@ -314,6 +324,7 @@ def _priors(model: Model, sizes: Sizes) -> Variables:
     return out
 
 
+@functools.cache
 def _versions() -> dict[str, str]:
     return {name: importlib.metadata.version(name) for name in _LIBRARIES}
 

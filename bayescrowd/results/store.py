@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import xarray as xr
@@ -12,7 +12,7 @@ from bayescrowd.results.build import FORMAT
 
 __all__ = ["load", "save"]
 
-_ENGINE = "h5netcdf"
+_ENGINE: Final = "h5netcdf"
 _LONG = "long_attributes"
 _LONGEST = 32_000
 """HDF5 refuses attributes above 64 kB (UTF-8 takes up to four bytes a character, most ids take one or two)."""
@@ -37,24 +37,26 @@ def save(tree: xr.DataTree, path: str | Path) -> None:
     if target.is_dir():
         raise BayescrowdError(f"cannot save to {str(target)!r}: it is a folder; give a file name, e.g. 'fit.nc'")
     if not target.parent.is_dir():
-        raise BayescrowdError(f"cannot save to {str(target)!r}: there is no folder {str(target.parent)!r}; create it first")
+        raise BayescrowdError(
+            f"cannot save to {str(target)!r}: there is no folder {str(target.parent)!r}; create it first"
+        )
     copy = tree.copy()
     attrs: dict[str, Any] = {}
     long: dict[str, Any] = {}
-    for name, value in tree.attrs.items():
+    for name, value in _root(tree).items():
         text = json.dumps(value) if isinstance(value, list) else value
         if isinstance(text, str) and len(text) > _LONGEST:
             long[name] = ((), np.array(text, object))
         else:
             attrs[name] = text
-    attrs["json_lists"] = " ".join(name for name, value in tree.attrs.items() if isinstance(value, list))
+    attrs["json_lists"] = " ".join(name for name, value in _root(tree).items() if isinstance(value, list))
     copy.attrs = attrs
     if long:
         copy[_LONG] = xr.DataTree(xr.Dataset(long))
     # Written beside the target first, so that a failure never leaves half a file in its place.
     part = target.with_name(f".{target.name}.part")
     try:
-        copy.to_netcdf(part, engine=_ENGINE)
+        copy.to_netcdf(str(part), engine=_ENGINE)
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)
@@ -114,6 +116,10 @@ def load(path: str | Path) -> xr.DataTree:
     tree.attrs = attrs
     tree.encoding = {}
     return tree
+
+
+def _root(tree: xr.DataTree) -> dict[str, Any]:
+    return {str(name): value for name, value in tree.attrs.items()}
 
 
 def _plain(value: Any) -> Any:

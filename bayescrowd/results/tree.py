@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bayescrowd import models
 from bayescrowd.data.labels import CrowdLabels
 from bayescrowd.errors import ModelError
 from bayescrowd.model import Model, Sizes
+from bayescrowd.models import get as get_model
+from bayescrowd.models import names as model_names
 from bayescrowd.results.ids import original_ids
 
 __all__ = [
@@ -43,8 +44,10 @@ def ids(tree: xr.DataTree, dim: str) -> pd.Index:
         Named after the dim.
     """
     observed = tree["observed_data"].dataset
-    source = observed if dim in observed.coords else next(
-        node.dataset for node in tree.subtree if dim in node.dataset.coords
+    source = (
+        observed
+        if dim in observed.coords
+        else next(node.dataset for node in tree.subtree if dim in node.dataset.coords)
     )
     originals = None
     if "original_ids" in tree.children and f"{dim}_json" in tree["original_ids"].dataset:
@@ -164,7 +167,7 @@ def labels_of(tree: xr.DataTree) -> CrowdLabels:
         truth = pd.Series(_take(ids(tree, "truth_value"), code[known]), index=item_ids[known], name="truth")
     if "pattern_index" in observed:
         code = observed["pattern_index"].to_numpy()
-        patterns = pd.Series(_take(ids(tree, "pattern"), code), index=item_ids, name="pattern")
+        patterns = pd.Series(pd.Categorical.from_codes(code, ids(tree, "pattern")), index=item_ids, name="pattern")
     return CrowdLabels.from_codes(
         item_code=observed["item_index"].to_numpy(),
         worker_code=observed["worker_index"].to_numpy(),
@@ -178,7 +181,7 @@ def labels_of(tree: xr.DataTree) -> CrowdLabels:
         truth=truth,
         patterns=patterns,
         ordered=bool(tree.attrs["ordered"]),
-        notes=tuple(tree.attrs["notes"]),
+        notes=tuple(tree.attrs["label_notes"]),
     )
 
 
@@ -233,8 +236,8 @@ def model_of(tree: xr.DataTree) -> Model:
     name, path = str(tree.attrs["model"]), str(tree.attrs["model_class"])
     module, _, qualified = path.partition(":")
     found = _SEEN.get(path)
-    if found is None and name in models.names() and class_path(models.get(name)) == path:
-        found = models.get(name)
+    if found is None and name in model_names() and class_path(get_model(name)) == path:
+        found = get_model(name)
     if found is None:
         # Only modules that are already imported: a file must not decide what code runs.
         here: Any = sys.modules.get(module)

@@ -109,6 +109,13 @@ class TestFit:
         run("fit", path, "--engine", "em", "--classes", "1,2,3", "--out", tmp_path / "out", "-q")
         assert list(bc.load(tmp_path / "out" / "fit.nc").class_probabilities().columns) == [1, 2, 3]
 
+    def test_missing_number(self, tmp_path: Path) -> None:
+        path = tmp_path / "labels.csv"
+        path.write_text(LABELS.replace("yes", "1").replace("no", "0") + "d,w4,-1\n")
+        assert "classes 2" in " ".join(run("summary", path, "--missing", "-1").stdout.split())
+        pd.read_csv(path).to_parquet(tmp_path / "labels.parquet")
+        assert "classes 2" in " ".join(run("summary", tmp_path / "labels.parquet", "--missing", "-1").stdout.split())
+
     def test_missing_markers(self, tmp_path: Path) -> None:
         path = tmp_path / "labels.csv"
         path.write_text(LABELS + "d,w4,NA\n")
@@ -209,7 +216,7 @@ class TestErrors:
         assert "who" in _fails("fit", labels_csv, "--worker", "who")
 
     def test_no_such_model(self, labels_csv: Path) -> None:
-        assert "dawid-skene" in _fails("fit", labels_csv, "--model", "dawid_skeen")
+        assert "dawid-skene" in _engine_error(labels_csv, "--model", "dawid_skeen")
 
     def test_no_such_engine(self, labels_csv: Path) -> None:
         message = _engine_error(labels_csv, "--engine", "mcmc")
@@ -302,6 +309,24 @@ def test_warnings_are_notes_without_a_source_line(tmp_path: Path) -> None:
     assert result.stderr.startswith("Note: ")
     assert ".py:" not in result.stderr
     assert run("summary", tmp_path / "labels.csv", "--duplicates", "keep").stderr == ""
+
+
+def test_a_recognised_column_is_left_unused_on_request(tmp_path: Path) -> None:
+    (tmp_path / "labels.csv").write_text("item,worker,label,gold\na,w1,x,y\nb,w1,y,x\n")
+    assert "gold" in run("summary", tmp_path / "labels.csv").stdout
+    out = run("summary", tmp_path / "labels.csv", "--ignore", "gold").stdout
+    assert "columns not used: 'gold'" in out
+    message = _fails("summary", tmp_path / "labels.csv", "--ignore", "gold", "--gold", "gold")
+    assert "exclude each other" in message
+    assert "--ignore: only for a file" in _fails("summary", "--dataset", "caries", "--ignore", "gold")
+
+
+def test_other_layouts(tmp_path: Path) -> None:
+    (tmp_path / "wide.csv").write_text("item,ann,bob\na,x,y\nb,y,y\n")
+    assert "ann" not in run("summary", tmp_path / "wide.csv", "--layout", "wide", "--items", "rows", code=0).stderr
+    (tmp_path / "counts.csv").write_text("w1,w2,n\nx,x,3\nx,y,2\n")
+    out = " ".join(run("summary", tmp_path / "counts.csv", "--layout", "counts", "--count", "n").stdout.split())
+    assert "items 5" in out
 
 
 def test_summary(labels_csv: Path) -> None:

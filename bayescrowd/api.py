@@ -1,0 +1,273 @@
+"""The front door: `fit` and `load`. It joins the rooms and does nothing else."""
+
+import dataclasses
+import difflib
+import inspect
+import time
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from bayescrowd.data.labels import CrowdLabels
+from bayescrowd.errors import ConvergenceWarning, EngineError, LabelError, ModelError, problems_message, shorten
+from bayescrowd.fit import Fit
+from bayescrowd.inference import get as get_engine
+from bayescrowd.inference import names as engine_names
+from bayescrowd.inference.base import Engine, Job, sizes_of
+from bayescrowd.inference.progress import reporter
+from bayescrowd.inference.starts import resolve
+from bayescrowd.model import Model
+from bayescrowd.models import get as get_model
+from bayescrowd.models import names as model_names
+from bayescrowd.results import store
+from bayescrowd.results.build import build_tree
+from bayescrowd.results.tree import parameter_group
+
+__all__ = ["fit", "load"]
+
+_DEFAULT_ENGINE = "em"
+
+
+def fit(
+    labels: Any,
+    model: Any = "dawid-skene",
+    *,
+    engine: str | None = None,
+    init: Any = "majority",
+    seed: int = 0,
+    progress: bool | None = None,
+    on_failure: str = "warn",
+    **options: Any,
+) -> Fit:
+    """Infer the true class of every item and the confusion matrix of every worker.
+
+    Parameters
+    ----------
+    labels : CrowdLabels
+        The labels (`bayescrowd.read_labels`, `CrowdLabels.from_long`, ...).
+    model : Model, type or str
+        A model with priors (``bc.DawidSkene(confusion_prior=bc.diagonal(3, 1))``), its class, or its name.
+    engine : str, optional
+        How to infer: ``"em"`` (a point estimate, fast) or ``"nuts"`` (draws from the posterior). By default ``"em"``.
+    init : str, Fit or array
+        Start: ``"majority"``, an earlier fit, or an array item x class of probabilities.
+    seed : int
+        Seed of all randomness. The same seed gives the same numbers (on one machine, with the same versions).
+    progress : bool, optional
+        Show a progress bar; by default where somebody looks at a terminal or a notebook.
+    on_failure : {"warn", "raise"}
+        What to do where the engine did not converge: return the result with a `ConvergenceWarning`, or raise.
+    **options
+        Options of the engine, e.g. ``chains=4, warmup=500, draws=1000`` of nuts, ``objective="posterior"`` of em.
+
+    Returns
+    -------
+    Fit
+        The result.
+
+    Raises
+    ------
+    LabelError
+        Where ``labels`` is no `CrowdLabels`.
+    ModelError
+        For an unknown model or priors that do not fit the labels.
+    EngineError
+        For an unknown engine, option or start; or, with ``on_failure="raise"``, where the engine did not converge.
+
+    Examples
+    --------
+    >>> import bayescrowd as bc
+    >>> fit = bc.fit(bc.datasets.load("anesthesia"))
+    >>> fit.engine, fit.converged
+    ('em', True)
+    """
+    _check_labels(labels)
+    chosen_model = _model(model)
+    chosen = _engine(engine)
+    settings = _settings(chosen, options)
+    seed = _seed(seed)
+    if on_failure not in ("warn", "raise"):
+        raise EngineError(f"on_failure must be 'warn' or 'raise', not {on_failure!r}")
+    chosen_model.check(sizes_of(labels))
+    _check_pair(chosen, chosen_model, settings)
+    start = resolve(init, labels, chosen_model)
+    begun = time.perf_counter()
+    with reporter(progress) as report:
+        run = chosen.run(Job(chosen_model, labels, start, settings, seed, report))
+    seconds = time.perf_counter() - begun
+    tree = build_tree(labels, chosen_model, chosen.name, settings, run, seed, seconds)
+    if engine is None:
+        tree.attrs["notes"] = [*tree.attrs["notes"], f"Engine {chosen.name!r} was chosen by default."]
+    _judge(tree)
+    result = Fit(tree)
+    if result.converged is False:
+        sentence = _why(tree)
+        if on_failure == "raise":
+            raise EngineError(sentence)
+        warnings.warn(sentence, ConvergenceWarning, stacklevel=2)
+    return result
+
+
+def load(path: str | Path) -> Fit:
+    """Read a fit that `Fit.save` wrote.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+
+    Returns
+    -------
+    Fit
+        The result, in memory.
+
+    Raises
+    ------
+    BayescrowdError
+        Where there is no such file, it is no result of bayescrowd, or a newer version wrote it.
+
+    Examples
+    --------
+    >>> import bayescrowd as bc, tempfile, os
+    >>> path = os.path.join(tempfile.mkdtemp(), "fit.nc")
+    >>> bc.fit(bc.datasets.load("anesthesia")).save(path)
+    >>> bc.load(path).consensus().shape
+    (45, 6)
+    """
+    return Fit(store.load(path))
+
+
+def _check_labels(labels: object) -> None:
+    if isinstance(labels, CrowdLabels):
+        if labels.n_items == 0 or labels.n_annotations == 0:
+            raise LabelError("there are no labels to fit: the table has no rows")
+        return
+    if isinstance(labels, pd.DataFrame):
+        columns = [str(column) for column in labels.columns]
+        raise LabelError(
+            f"fit takes a CrowdLabels, not a DataFrame (its columns: {shorten(columns, 10)}). Write\n"
+            f'    labels = bc.CrowdLabels.from_long(df, item="...", worker="...", label="...")\n'
+            f'    labels = bc.CrowdLabels.from_wide(df, items="rows")\n'
+            f"and pass that"
+        )
+    if isinstance(labels, str | Path):
+        raise LabelError(f"fit takes a CrowdLabels, not a path. Write\n    bc.fit(bc.read_labels({str(labels)!r}))")
+    if isinstance(labels, np.ndarray):
+        raise LabelError(
+            'fit takes a CrowdLabels, not an array. Write\n    labels = bc.CrowdLabels.from_wide(array, items="rows")\n'
+            "and pass that"
+        )
+    raise LabelError(
+        f"fit takes a CrowdLabels, not a {type(labels).__name__}; make one with bc.read_labels(path) or "
+        f"bc.CrowdLabels.from_long(df, item=..., worker=..., label=...)"
+    )
+
+
+def _model(model: Any) -> Model:
+    if isinstance(model, Model):
+        return model
+    if isinstance(model, str):
+        names = model_names()
+        if model not in names:
+            raise ModelError(_unknown("model", model, names))
+        model = get_model(model)
+    if isinstance(model, type) and issubclass(model, Model) and not inspect.isabstract(model):
+        try:
+            return model()
+        except TypeError as error:
+            raise ModelError(f"model {model.__name__} needs arguments: {error}") from error
+    raise ModelError(f"model must be a model, its class or its name ({shorten(model_names(), 20)}), not {model!r}")
+
+
+def _engine(engine: Any) -> Engine:
+    names = engine_names()
+    name = _DEFAULT_ENGINE if engine is None else engine
+    if name not in names:
+        raise EngineError(_unknown("engine", name, names))
+    return get_engine(name)
+
+
+def _settings(engine: Engine, options: dict[str, Any]) -> Any:
+    fields = _options(engine)
+    unknown = [name for name in options if name not in fields]
+    if unknown:
+        elsewhere = {
+            name: [other for other in engine_names() if name in _options(get_engine(other))] for name in unknown
+        }
+        problems = []
+        for name in unknown:
+            near = difflib.get_close_matches(name, fields, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            hint = f"; it is an option of {shorten(elsewhere[name])}" if elsewhere[name] else hint
+            problems.append(f"unknown option {name!r}{hint}")
+        valid = ", ".join(f"{name}={field.default!r}" for name, field in fields.items())
+        raise EngineError(problems_message(f"engine {engine.name!r} takes {valid or 'no options'}", problems))
+    return engine.settings(**options)
+
+
+def _options(engine: Engine) -> dict[str, dataclasses.Field[Any]]:
+    return {field.name: field for field in dataclasses.fields(engine.settings)}
+
+
+def _seed(seed: Any) -> int:
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**32:
+        raise EngineError(f"seed must be a whole number from 0 to 4294967295, not {seed!r}")
+    return int(seed)
+
+
+def _check_pair(engine: Engine, model: Model, settings: Any) -> None:
+    """Let the engine object to the model; then say which engines do not."""
+    try:
+        engine.check(model, settings)
+    except EngineError as error:
+        fitting = []
+        for name in engine_names():
+            other = get_engine(name)
+            if name == engine.name:
+                continue
+            try:
+                other.check(model, other.settings())
+            except EngineError:
+                continue
+            fitting.append(name)
+        raise EngineError(f"{error}; engines that fit model {model.name!r}: {shorten(fitting, 20)}") from error
+
+
+def _judge(tree: xr.DataTree) -> None:
+    """Say in the tree whether a sampler's chains agree, and what else should be known without being asked."""
+    from bayescrowd.criticism.convergence import vanished_classes
+
+    found = [finding.text for finding in vanished_classes(tree) if finding.severity != "note"]
+    if parameter_group(tree) == "posterior":
+        from bayescrowd.criticism.convergence import diagnose
+
+        diagnosis = diagnose(tree)
+        tree.attrs["converged"] = {True: "yes", False: "no", None: "unknown"}[diagnosis.converged]
+        known = {"permuted-mode", "vanished-class"}
+        found += [
+            f"{finding.text} Remedy: {finding.remedy}." for finding in diagnosis.problems if finding.code not in known
+        ]
+    tree.attrs["warnings"] = [*tree.attrs["warnings"], *found]
+
+
+def _why(tree: xr.DataTree) -> str:
+    """One message on a fit that did not converge."""
+    sentence = str(tree.attrs["status_sentence"])
+    reasons = (
+        [str(text) for text in tree.attrs["warnings"] if "R-hat" in text] if tree.attrs["status"] == "sampled" else []
+    )
+    return (
+        f"{tree.attrs['model']} by {tree.attrs['engine']} did not converge. {' '.join(reasons) or sentence} "
+        f"fit.diagnose() says more"
+    )
+
+
+def _unknown(what: str, name: object, names: Sequence[str]) -> str:
+    near = difflib.get_close_matches(str(name).lower().replace("_", "-"), names, n=1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return f"there is no {what} {name!r}; {hint}The {what}s are {', '.join(map(repr, names))}"

@@ -1,0 +1,325 @@
+"""`Fit`: a thin, stateless view of one result tree."""
+
+import html
+from collections.abc import Hashable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import xarray as xr
+
+from bayescrowd.data.labels import CrowdLabels
+from bayescrowd.decisions.consensus import class_probabilities, consensus
+from bayescrowd.decisions.prediction import predict
+from bayescrowd.decisions.workers import confusion, workers
+from bayescrowd.model import Model
+from bayescrowd.results import store
+from bayescrowd.results.arviz_support import let_arviz_have_a_label_axis
+from bayescrowd.results.tree import json_attribute, labels_of, model_of
+from bayescrowd.results.votes import majority_codes
+
+if TYPE_CHECKING:
+    from bayescrowd.criticism.report import Diagnosis
+
+__all__ = ["Fit"]
+
+
+class Fit:
+    """The result of `bayescrowd.fit`: who was right, how sure one may be of it, and how good each worker is.
+
+    Everything is computed from one `xarray.DataTree`, `idata`, which ArviZ takes as it is.
+
+    Parameters
+    ----------
+    tree : DataTree
+        A result tree, as `bayescrowd.fit` builds and `bayescrowd.load` reads it.
+
+    Examples
+    --------
+    >>> import bayescrowd as bc
+    >>> fit = bc.fit(bc.datasets.load("anesthesia"))
+    >>> fit
+    Fit of dawid-skene by em: 45 items, 5 workers, 4 classes, 315 labels. Converged after 84 passes.
+    >>> int(fit.consensus().loc[3, "class"])
+    1
+    """
+
+    __slots__ = ("_tree",)
+
+    def __init__(self, tree: xr.DataTree) -> None:
+        self._tree = tree
+
+    def __getstate__(self) -> xr.DataTree:
+        """For pickle."""
+        return self._tree
+
+    def __setstate__(self, state: xr.DataTree) -> None:
+        """From pickle."""
+        self._tree = state
+
+    @property
+    def idata(self) -> xr.DataTree:
+        """The whole result as an `xarray.DataTree`: pass it to any function of ArviZ.
+
+        Groups: ``posterior`` (or ``point_estimate``), ``latent``, ``log_likelihood``, ``sample_stats`` (or
+        ``optimization``), ``observed_data``, ``constant_data``.
+        """
+        let_arviz_have_a_label_axis()
+        return self._tree
+
+    @property
+    def model(self) -> Model:
+        """The model that was fitted, priors included."""
+        return model_of(self._tree)
+
+    @property
+    def engine(self) -> str:
+        """Name of the engine."""
+        return str(self._tree.attrs["engine"])
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """The engine's options, defaults included."""
+        settings: dict[str, object] = json_attribute(self._tree, "settings")
+        return settings
+
+    @property
+    def labels(self) -> CrowdLabels:
+        """The label table that was fitted."""
+        return labels_of(self._tree)
+
+    @property
+    def converged(self) -> bool | None:
+        """Whether the engine converged (samplers: whether the chains agree); None where that cannot be told."""
+        return {"yes": True, "no": False}.get(str(self._tree.attrs["converged"]))
+
+    @property
+    def warnings(self) -> list[str]:
+        """What was noticed during the fit; `diagnose` says more."""
+        return list(self._tree.attrs["warnings"])
+
+    def consensus(
+        self,
+        *,
+        by: str = "item",
+        ties: str = "first",
+        seed: int = 0,
+    ) -> pd.DataFrame:
+        """Give the most probable class of each item.
+
+        Parameters
+        ----------
+        by : {"item", "pattern"}
+            One row per item, or one per response pattern (for labels from `CrowdLabels.from_counts`).
+        ties : {"first", "abstain", "random"}
+            What ``class`` and ``majority`` say where several classes lead equally: the first of them in the order of
+            the classes (so the order of rows never matters), ``pandas.NA``, or one at random by ``seed`` and item id.
+        seed : int
+            For ``ties="random"``.
+
+        Returns
+        -------
+        DataFrame by item
+            ``class``, ``probability`` (of that class), ``entropy`` (nats), ``n_labels``, ``majority`` (what most votes
+            say; NA without votes), ``tie`` (True where the majority vote is tied).
+
+        Raises
+        ------
+        LabelError
+            For ``by="pattern"`` without patterns, or an unknown option.
+
+        Examples
+        --------
+        >>> import bayescrowd as bc
+        >>> bc.fit(bc.datasets.load("anesthesia")).consensus().loc[[1, 2], ["class", "majority", "tie"]]
+              class  majority    tie
+        item
+        1         1         1  False
+        2         4         3  False
+        """
+        return consensus(self._tree, by=by, ties=ties, seed=seed)
+
+    def class_probabilities(self, *, by: str = "item") -> pd.DataFrame:
+        """Give the posterior probability of each class for each item.
+
+        Parameters
+        ----------
+        by : {"item", "pattern"}
+            One row per item, or one per response pattern.
+
+        Returns
+        -------
+        DataFrame [item, class]
+            Rows (items) and columns (classes) bear the user's ids, in the order of the labels; rows sum to one.
+
+        Examples
+        --------
+        >>> import bayescrowd as bc
+        >>> bc.fit(bc.datasets.load("anesthesia")).class_probabilities().loc[[1, 3]].round(3)
+        class    1    2    3    4
+        item
+        1      1.0  0.0  0.0  0.0
+        3      0.0  1.0  0.0  0.0
+        """
+        return class_probabilities(self._tree, by=by)
+
+    def workers(self, *, interval: float = 0.89, bootstrap: int | None = None, seed: int = 0) -> pd.DataFrame:
+        """Report how good each worker is, and how sure one may be of that.
+
+        Parameters
+        ----------
+        interval : float
+            Probability of the equal-tailed intervals.
+        bootstrap : int, optional
+            For engines without draws: number of refits to resampled items from which intervals and probabilities come.
+        seed : int
+            Seed of the resampling.
+
+        Returns
+        -------
+        DataFrame by worker
+            ``n_labels``, ``accuracy``, ``accuracy_lower``, ``accuracy_upper``, ``informativeness`` (bits that a label
+            tells about the class), ``p_spammer`` (P(informativeness < .05)), ``p_adversary`` (P(accuracy < chance)).
+            Without draws the intervals are NaN and ``attrs["intervals"]`` says why.
+
+        Raises
+        ------
+        LabelError
+            For an interval that is no probability.
+
+        Examples
+        --------
+        >>> import bayescrowd as bc
+        >>> bc.fit(bc.datasets.load("anesthesia")).workers()["n_labels"].tolist()
+        [135, 45, 45, 45, 45]
+        """
+        return workers(self._tree, interval=interval, bootstrap=bootstrap, seed=seed)
+
+    def confusion(
+        self, worker: Hashable, *, interval: float | None = None, difficulty: str | None = None
+    ) -> pd.DataFrame:
+        """Give the confusion matrix of a worker: P(label | class).
+
+        Parameters
+        ----------
+        worker : hashable
+            The worker's id.
+        interval : float, optional
+            Also give equal-tailed intervals of this probability (for engines with draws).
+        difficulty : str, optional
+            A level of difficulty; by default the levels are averaged by their share.
+
+        Returns
+        -------
+        DataFrame [class, label]
+            Rows sum to one.
+
+        Raises
+        ------
+        LabelError
+            For an unknown worker or level.
+
+        Examples
+        --------
+        >>> import bayescrowd as bc
+        >>> bc.fit(bc.datasets.load("anesthesia")).confusion(1).shape
+        (4, 4)
+        """
+        return confusion(self._tree, worker, interval=interval, difficulty=difficulty)
+
+    def predict(self, new_labels: Any, *, seed: int = 0) -> pd.DataFrame:
+        """Give class probabilities of new items from what known and unknown workers say about them.
+
+        Parameters
+        ----------
+        new_labels : CrowdLabels or DataFrame
+            New labels; a DataFrame needs columns ``item``, ``worker``, ``label``. Every item counts as new and is
+            judged by these labels alone, even if the fit knows an item of that id. Workers that the fit does not know
+            answer as the prior expects.
+        seed : int
+            Seed of the draws for unknown workers.
+
+        Returns
+        -------
+        DataFrame [item, class]
+            Rows sum to one.
+
+        Raises
+        ------
+        LabelError
+            Listing label values that the fit does not know, and missing columns.
+
+        Examples
+        --------
+        >>> import bayescrowd as bc, pandas as pd
+        >>> fit = bc.fit(bc.datasets.load("anesthesia"))
+        >>> new = pd.DataFrame({"item": ["p46", "p46"], "worker": [1, 2], "label": [3, 3]})
+        >>> fit.predict(new).idxmax(axis=1).tolist()
+        [3]
+        """
+        return predict(self._tree, new_labels, seed=seed)
+
+    def diagnose(self) -> "Diagnosis":
+        """Say in plain words whether the result can be trusted, and what to do where it cannot.
+
+        Returns
+        -------
+        Diagnosis
+            Print it, or read its fields and findings.
+
+        Examples
+        --------
+        >>> import bayescrowd as bc
+        >>> print(bc.fit(bc.datasets.load("anesthesia")).diagnose().headline)
+        dawid-skene by em on 315 labels (45 items, 5 workers, 4 classes): converged.
+        """
+        from bayescrowd.criticism.convergence import diagnose
+
+        return diagnose(self._tree)
+
+    def save(self, path: str | Path) -> None:
+        """Save the result to a NetCDF file, which `bayescrowd.load` reads anywhere.
+
+        Parameters
+        ----------
+        path : str or Path
+            File name, e.g. ``"fit.nc"``; an existing file is replaced.
+
+        Raises
+        ------
+        BayescrowdError
+            Where the folder does not exist.
+
+        Examples
+        --------
+        >>> import bayescrowd as bc, tempfile, os
+        >>> path = os.path.join(tempfile.mkdtemp(), "fit.nc")
+        >>> bc.fit(bc.datasets.load("anesthesia")).save(path)
+        >>> bc.load(path).engine
+        'em'
+        """
+        store.save(self._tree, path)
+
+    def __repr__(self) -> str:
+        """One line: what was fitted and how it ended."""
+        sizes = self._tree["observed_data"].dataset.sizes
+        verdict = " NOT converged." if self.converged is False else ""
+        count = len(self.warnings)
+        more = f" {count} warning{'s' * (count > 1)}: see fit.warnings and fit.diagnose()." if count else ""
+        return (
+            f"Fit of {self._tree.attrs['model']} by {self.engine}: {sizes['item']:,} items, {sizes['worker']:,} "
+            f"workers, {sizes['class']} classes, {sizes['annotation']:,} labels. "
+            f"{self._tree.attrs['status_sentence']}{verdict}{more}"
+        )
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the same with the shares of the classes and the first items."""
+        table = self.consensus()
+        majority, _ = majority_codes(self._tree)
+        shares = self.class_probabilities().mean().rename("share of items").to_frame().T
+        changed = int((table["class"].to_numpy() != table["majority"].to_numpy())[majority >= 0].sum())
+        return (
+            f"<div><p><b>{html.escape(repr(self))}</b><br>{changed:,} of {len(table):,} items differ from the majority "
+            f"vote.</p>{shares.round(3).to_html()}<p>First items of <code>fit.consensus()</code>:</p>"
+            f"{table.head().round(3).to_html()}</div>"
+        )

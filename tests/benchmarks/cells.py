@@ -1,0 +1,154 @@
+"""The cases: which cells there are, in their usual and in their tiny sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from benchmarks.runner import PEER_CAP, Cell
+
+FIT = """
+import bayescrowd as bc
+labels = bc.datasets.load("anesthesia")
+bc.fit(labels{options}).consensus()
+"""
+
+PEER = {"needs": "crowd-kit", "ours": False, "cap": PEER_CAP}
+EVEN = {"classes": 5, "per_item": 5}
+
+
+def em_pass(*, quick: bool) -> list[Cell]:
+    """One EM pass over 1M labels, after compile."""
+    items, workers, size = (400, 20, "2k") if quick else (200_000, 1000, "1M")
+    table = EVEN | {"items": items, "workers": workers}
+    few: dict[str, Any] = {"few": 2, "many": 8, "repeats": 1} if quick else {}
+    reference = {"ours": False, "cap": PEER_CAP}
+    return [
+        Cell("em-pass", size, "bayescrowd", "em:pass_bayescrowd", table, few | {"acceleration": "none"}),
+        Cell("em-pass", size, "bayescrowd, SQUAREM", "em:pass_bayescrowd", table, few),
+        Cell("em-pass", size, "plain JAX scatter, float32", "em:pass_scatter", table, few, **reference),
+        Cell(
+            "em-pass", size, "plain JAX scatter, float64", "em:pass_scatter", table, few | {"double": True}, **reference
+        ),
+        Cell("em-pass", size, "crowd-kit", "em:pass_crowdkit", table, **PEER),
+    ]
+
+
+def em_fit(*, quick: bool) -> list[Cell]:
+    """EM to convergence, cold process, from a DataFrame in memory to class probabilities."""
+    sizes = {"10k": (2000, 10), "100k": (20_000, 100), "1M": (200_000, 1000), "5M": (1_000_000, 5000)}
+    sizes = {"2k": (400, 10)} if quick else sizes
+    cells = []
+    for size, (items, workers) in sizes.items():
+        table = EVEN | {"items": items, "workers": workers}
+        small = size in ("10k", "100k")
+        cells.append(Cell("em-fit", size, "bayescrowd", "em:fit_bayescrowd", table, repeats=1 if quick else 3))
+        if size in ("2k", "5M"):
+            cells.append(Cell("em-fit", size, "bayescrowd, text ids", "em:fit_bayescrowd", table, {"text": True}))
+        cells.append(Cell("em-fit", size, "crowd-kit", "em:fit_crowdkit", table, repeats=3 if small else 1, **PEER))
+        if small:
+            longer = {"n_iter": 1000, "tol": 1e-9}
+            cells.append(Cell("em-fit", size, "crowd-kit, tol=1e-9", "em:fit_crowdkit", table, longer, **PEER))
+    return cells
+
+
+def nuts(*, quick: bool) -> list[Cell]:
+    """NUTS on small tables: smallest effective sample size per second."""
+    likeness = {"items": 800, "workers": 164, "classes": 2, "per_item": 10}
+    tables = {"rte": {"dataset": "rte"}, "rte look-alike": likeness, "anesthesia": {"dataset": "anesthesia"}}
+    if quick:
+        tables = {"tiny": {"items": 30, "workers": 6, "classes": 2, "per_item": 5}}
+    short: dict[str, Any] = {"chains": 2, "warmup": 20, "draws": 20} if quick else {}
+    peer = {"ours": False, "cap": PEER_CAP}
+    cells = []
+    for size, table in tables.items():
+        ours = ("nuts", size)
+        cells.append(Cell(*ours, "bayescrowd", "sampling:nuts_bayescrowd", table, short, repeats=1 if quick else 2))
+        if not quick:
+            two = {"chains": 2, "warmup": 500, "draws": 2000}
+            cells.append(Cell(*ours, "bayescrowd, 2 chains of 2000", "sampling:nuts_bayescrowd", table, two, repeats=2))
+        for method in ("sequential", "vectorized"):
+            how = short | {"method": method, "near_majority": True}
+            cells.append(Cell(*ours, f"NumPyro, {method}", "sampling:nuts_numpyro", table, how, **peer))
+        plain = short | {"method": "vectorized"}
+        cells.append(Cell(*ours, "NumPyro, vectorized, default start", "sampling:nuts_numpyro", table, plain, **peer))
+        if not quick:
+            cells.append(Cell(*ours, "Stan", "sampling:nuts_stan", table, needs="pystan", ours=False, cap=PEER_CAP))
+    return cells
+
+
+def start(*, quick: bool) -> list[Cell]:
+    """Whole processes, from nothing."""
+    codes = {
+        "import bayescrowd": "import bayescrowd",
+        "bayescrowd --version": "--version",
+        "bc.fit(labels), anesthesia": FIT.format(options=""),
+        "bc.fit(labels, engine='nuts'), anesthesia": FIT.format(options=", engine='nuts', progress=False"),
+    }
+    repeats = {"repeats": 1} if quick else {}
+    return [
+        Cell(
+            "start",
+            "",
+            name,
+            "starting:process",
+            None,
+            {"code": code} | repeats | ({"repeats": 2} if "nuts" in name else {}),
+        )
+        for name, code in list(codes.items())[: 3 if quick else None]
+    ]
+
+
+def recompile(*, quick: bool) -> list[Cell]:
+    """Many small tables in one process."""
+    fits = 3 if quick else 50
+    cells = [Cell("recompile", "50 x 5", "em", "starting:recompile", None, {"fits": fits})]
+    if not quick:
+        options = {"fits": 5, "engine": "nuts", "chains": 2, "warmup": 100, "draws": 100}
+        cells.append(Cell("recompile", "50 x 5", "nuts", "starting:recompile", None, options))
+    return cells
+
+
+def memory(*, quick: bool) -> list[Cell]:
+    """Peak memory against labels and states."""
+    half = 40 if quick else 20_000
+    cells = []
+    for size, items, workers, classes in (
+        ("100k labels, 10 classes", half, 500, 10),
+        ("500k labels, 10 classes", 5 * half, 500, 10),
+        ("500k labels, 2 classes", 5 * half, 500, 2),
+        ("2M labels, 10 classes", 20 * half, 500, 10),
+        ("500k labels, 10 classes, 20k workers", 5 * half, 20_000, 10),
+    ):
+        table = {"items": items, "workers": workers, "classes": classes, "per_item": 5}
+        cells.append(Cell("memory", size, "em", "starting:peak", table, {"max_iter": 20}))
+    table = {"items": 5 * half, "workers": 500, "classes": 10, "per_item": 5}
+    options = {"engine": "nuts", "chains": 2, "warmup": 10, "draws": 20, "max_tree_depth": 3}
+    cells.append(Cell("memory", "500k labels, 10 classes", "nuts", "starting:peak", table, options))
+    return cells[1:2] if quick else cells
+
+
+def skewed(*, quick: bool) -> list[Cell]:
+    """Passes over tables whose labels are unevenly spread."""
+    items, extra, workers = (400, 1000, 20) if quick else (200_000, 500_000, 1000)
+    base = EVEN | {"workers": workers}
+    pairs = base | {"per_item": 2, "items": items * 5 // 2}
+    tables = {
+        "1.5M labels, 5 on each item": base | {"items": items * 3 // 2},
+        "1.5M labels, 500k of them on one item": base | {"items": items, "shape": "one-item", "extra": extra},
+        "1M labels, 2 on each item": pairs,
+        "1M labels, half of them by one worker": pairs | {"shape": "one-worker"},
+    }
+    few: dict[str, Any] = {"acceleration": "none"} | ({"few": 2, "many": 8, "repeats": 1} if quick else {"many": 32})
+    return [Cell("skewed", size, "bayescrowd", "em:pass_bayescrowd", table, few) for size, table in tables.items()]
+
+
+CASES: dict[str, Callable[..., list[Cell]]] = {
+    "em-pass": em_pass,
+    "em-fit": em_fit,
+    "nuts": nuts,
+    "start": start,
+    "recompile": recompile,
+    "memory": memory,
+    "skewed": skewed,
+}

@@ -1,0 +1,239 @@
+"""Runs cells, each in a fresh process; keeps their records as JSON lines, so that a run resumes where it stopped.
+
+A cell is one case x size x tool. This module stays light (no NumPy, no JAX): on Linux a child's peak memory is never
+below that of the process that started it.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import importlib
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+MAIN = Path(__file__).with_name("__main__.py")
+LIBRARIES = ("bayescrowd", "jax", "numpyro", "numpy", "pandas", "crowd-kit", "pystan")
+PEER_CAP = 120.0
+SLACK = 180.0
+"""Seconds that a process may take beyond its cap, to read its table and to judge its result."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One measurement.
+
+    Parameters
+    ----------
+    case, size, tool
+        Where its record belongs in the report.
+    function
+        "module:name" of this package; called as `function(clock, table, **arguments)`.
+    table
+        What `tables.prepare` makes, or None.
+    arguments
+        Passed on.
+    needs
+        Distribution without which the cell is skipped.
+    ours
+        Measures our code, so that its record is void once that code changes.
+    cap
+        Seconds after which it is ended.
+    repeats
+        Processes; the fastest one's record is kept.
+    """
+
+    case: str
+    size: str
+    tool: str
+    function: str
+    table: dict[str, Any] | None = None
+    arguments: dict[str, Any] = field(default_factory=dict)
+    needs: str | None = None
+    ours: bool = True
+    cap: float = 600.0
+    repeats: int = 1
+
+    @property
+    def name(self) -> str:
+        return f"{self.case} / {self.size} / {self.tool}"
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the libraries that matter; those not installed are left out."""
+    found = {"python": platform.python_version()}
+    for name in LIBRARIES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def machine() -> str:
+    """The machine in words."""
+    cores = os.cpu_count() or 1
+    try:
+        memory = f", {os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB of memory"
+    except (AttributeError, ValueError, OSError):
+        memory = ""
+    return f"{cores} {'core' if cores == 1 else 'cores'} ({platform.system()}, {platform.machine()}){memory}"
+
+
+def fingerprint(cell: Cell) -> str:
+    """Hash of everything that a record depends on."""
+    state: list[Any] = [asdict(cell), versions(), machine()]
+    if cell.ours:
+        files = sorted([*(ROOT / "bayescrowd").rglob("*.py"), *(ROOT / "models").glob("*.py")])
+        state += [hashlib.sha256(path.read_bytes()).hexdigest() for path in files]
+    return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()[:20]
+
+
+class Results:
+    """Records on file; the latest of each fingerprint counts."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "results.jsonl"
+        self.by_fingerprint: dict[str, dict[str, Any]] = {}
+        if self.path.is_file():
+            for line in self.path.read_text(encoding="utf-8").splitlines():
+                try:
+                    record = json.loads(line)
+                except json.JSONDecodeError:
+                    continue  # a line cut off by an interrupt
+                self.by_fingerprint[record["fingerprint"]] = record
+
+    def add(self, record: dict[str, Any]) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
+        self.by_fingerprint[record["fingerprint"]] = record
+
+
+def run_cells(
+    cells: Iterable[Cell], folder: Path, *, fresh: bool = False, say: Callable[[str], None] = print
+) -> dict[tuple[str, str, str], dict[str, Any]]:
+    """Run the cells that have no valid record yet; returns the records by case, size and tool."""
+    results = Results(folder)
+    records: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for cell in cells:
+        mark = fingerprint(cell)
+        record = None if fresh else results.by_fingerprint.get(mark)
+        if record is None:
+            reason = _missing(cell)
+            if reason:
+                say(f"  {cell.name}: skipped, {reason}")
+                continue
+            record = {
+                "fingerprint": mark,
+                "case": cell.case,
+                "size": cell.size,
+                "tool": cell.tool,
+                **_measure(cell, folder),
+            }
+            results.add(record)
+        records[cell.case, cell.size, cell.tool] = record
+        say(f"  {cell.name}: {_short(record)}")
+    return records
+
+
+def recorded(cells: Iterable[Cell], folder: Path) -> dict[tuple[str, str, str], dict[str, Any]]:
+    """Valid records that are there already."""
+    results = Results(folder).by_fingerprint
+    marks = {(cell.case, cell.size, cell.tool): fingerprint(cell) for cell in cells}
+    return {key: results[mark] for key, mark in marks.items() if mark in results}
+
+
+def run_cell(text: str) -> None:
+    """Measure one cell; runs in its own process."""
+    job = json.loads(text)
+    from benchmarks import measure, tables
+
+    folder = Path(job["folder"])
+    if job["prepare"]:
+        tables.prepare(job["table"], folder)
+        return
+    module, _, name = job["function"].partition(":")
+    function = getattr(importlib.import_module(f"benchmarks.{module}"), name)
+    table = None if job["table"] is None else tables.load(job["table"], folder)
+    clock = measure.Clock(job["out"], job["cap"])
+    clock.write(**function(clock, table, **job["arguments"]))
+
+
+def _missing(cell: Cell) -> str | None:
+    if cell.needs is not None and cell.needs not in versions():
+        return f"{cell.needs} is not installed"
+    name = None if cell.table is None else cell.table.get("dataset")
+    if name is not None:
+        folder = Path(os.environ.get("BAYESCROWD_DATA") or ROOT.parent / "shared" / "data")
+        if not (folder / name / "labels.csv").is_file():
+            return f"data set {name!r} is not here: set BAYESCROWD_DATA"
+    return None
+
+
+def _measure(cell: Cell, folder: Path) -> dict[str, Any]:
+    if cell.table is not None:
+        problem = _process(cell, folder, None)
+        if problem is not None:
+            return _stamp({"failed": problem})
+    best: dict[str, Any] | None = None
+    every = []
+    for _ in range(cell.repeats):
+        load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+        with tempfile.TemporaryDirectory() as place:
+            out = Path(place) / "record.json"
+            problem = _process(cell, folder, out)
+            record = (
+                json.loads(out.read_text(encoding="utf-8")) if out.is_file() else {"failed": problem or "no record"}
+            )
+        record["load_before"] = load
+        every.append(record.get("seconds"))
+        if best is None or record.get("seconds", float("inf")) < best.get("seconds", float("inf")):
+            best = record
+        if "failed" in record or record.get("capped"):
+            break
+    return _stamp({**(best or {}), "all_seconds": every})
+
+
+def _stamp(record: dict[str, Any]) -> dict[str, Any]:
+    now = datetime.datetime.now(tz=datetime.UTC)
+    return {**record, "date": now.date().isoformat(), "versions": versions(), "machine": machine()}
+
+
+def _process(cell: Cell, folder: Path, out: Path | None) -> str | None:
+    """Start one process and wait for it; what went wrong, or None."""
+    job = {**asdict(cell), "folder": str(folder / "tables"), "prepare": out is None, "out": str(out)}
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(
+            [sys.executable, str(MAIN), "--cell", json.dumps(job)], stdout=said, stderr=subprocess.STDOUT
+        )
+        try:
+            process.wait(cell.cap + SLACK)
+        except subprocess.TimeoutExpired:
+            return f"ended after {cell.cap + SLACK:.0f} s"
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        if process.returncode == 0:
+            return None
+        said.seek(0)
+        lines = said.read().decode(errors="replace").strip().splitlines()
+        return lines[-1][:300] if lines else f"exit status {process.returncode}"
+
+
+def _short(record: dict[str, Any]) -> str:
+    if "failed" in record:
+        return f"failed: {record['failed']}"
+    sign = "> " if record.get("capped") else ""
+    return f"{sign}{record['seconds']:.3g} s, peak {record.get('peak_mb', float('nan')):.0f} MB"
