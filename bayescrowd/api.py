@@ -21,6 +21,7 @@ from bayescrowd.inference import names as engine_names
 from bayescrowd.inference.base import Engine, Job, sizes_of
 from bayescrowd.inference.progress import reporter
 from bayescrowd.inference.starts import resolve
+from bayescrowd.kernels.precision import double_precision
 from bayescrowd.model import Model
 from bayescrowd.models import get as get_model
 from bayescrowd.models import names as model_names
@@ -31,6 +32,7 @@ from bayescrowd.results.tree import parameter_group
 __all__ = ["fit", "load"]
 
 _DEFAULT_ENGINE = "em"
+_PACKAGE = str(Path(__file__).parent)
 
 
 def fit(
@@ -93,7 +95,8 @@ def fit(
     seed = _seed(seed)
     if on_failure not in ("warn", "raise"):
         raise EngineError(f"on_failure must be 'warn' or 'raise', not {on_failure!r}")
-    chosen_model.check(sizes_of(labels))
+    with double_precision():  # as the engines: small operations are then compiled once
+        chosen_model.check(sizes_of(labels))
     _check_pair(chosen, chosen_model, settings)
     start = resolve(init, labels, chosen_model)
     begun = time.perf_counter()
@@ -109,7 +112,7 @@ def fit(
         sentence = _why(tree)
         if on_failure == "raise":
             raise EngineError(sentence)
-        warnings.warn(sentence, ConvergenceWarning, stacklevel=2)
+        warnings.warn(sentence, ConvergenceWarning, skip_file_prefixes=(_PACKAGE,))
     return result
 
 

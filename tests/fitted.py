@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -30,7 +30,9 @@ def r31() -> bc.DawidSkene:
     return bc.DawidSkene(confusion_prior=bc.diagonal(3, 1))
 
 
-def frame(patterns: dict[Any, str] = D1, values: Any = ("no", "yes"), workers: Any = ("w1", "w2", "w3")) -> pd.DataFrame:
+def frame(
+    patterns: dict[Any, str] = D1, values: Any = ("no", "yes"), workers: Any = ("w1", "w2", "w3")
+) -> pd.DataFrame:
     rows = [(i, workers[k], values[int(c)]) for i, text in patterns.items() for k, c in enumerate(text) if c != " "]
     return pd.DataFrame(rows, columns=["item", "worker", "label"])
 
@@ -137,7 +139,7 @@ class OneCoin(Model):
 class Levelled(OneCoin):
     """The same with two levels of difficulty: on hard items everybody guesses."""
 
-    n_levels: int = 2
+    n_levels: int = field(default=2, metadata={"static": True})
 
     name = "levelled"
 

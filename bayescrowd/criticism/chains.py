@@ -30,6 +30,8 @@ R_HAT_KEY = 1.05
 R_HAT_ENTRY = 1.1
 """Above this a single confusion entry has not converged; of hundreds of entries some exceed 1.05 by chance."""
 
+_FEWEST_DRAWS = 4
+
 
 def check_chains(tree: xr.DataTree) -> pd.DataFrame:
     """Compute R-hat and effective sample sizes.
@@ -61,20 +63,22 @@ def check_chains(tree: xr.DataTree) -> pd.DataFrame:
     return table.dropna(subset=["r_hat"]).sort_values("r_hat", ascending=False, kind="stable")
 
 
-def agree(table: pd.DataFrame) -> bool | None:
+def agree(table: pd.DataFrame, n_draws: int) -> bool | None:
     """Judge from `check_chains` whether the chains agree.
 
     Parameters
     ----------
     table : DataFrame
         From `check_chains`.
+    n_draws : int
+        Draws per chain.
 
     Returns
     -------
     bool or None
-        None where there was nothing to judge (too few draws).
+        None where there are too few draws to judge.
     """
-    if table.empty:
+    if n_draws < _FEWEST_DRAWS:
         return None
     limit = np.where(table["key"], R_HAT_KEY, R_HAT_ENTRY)
     return bool((table["r_hat"].to_numpy() <= limit).all())
@@ -132,14 +136,16 @@ def _statistics(draws: np.ndarray) -> np.ndarray:
     from arviz_stats.base import array_stats  # type: ignore[attr-defined]
 
     statistics: Any = array_stats
-    if draws.shape[1] < 4:
+    if draws.shape[1] < _FEWEST_DRAWS:
         return np.full((draws.shape[-1], 3), np.nan)
+    # A single chain is compared with itself, half against half.
+    halves = draws[0, : draws.shape[1] // 2 * 2].reshape(2, -1, draws.shape[-1]) if len(draws) == 1 else draws
     with np.errstate(all="ignore"):
         return np.stack(
             [
-                statistics.rhat(draws, chain_axis=0, draw_axis=1, method="rank"),
+                statistics.rhat(halves, chain_axis=0, draw_axis=1, method="rank"),
                 statistics.ess(draws, chain_axis=0, draw_axis=1, method="bulk"),
-                statistics.ess(draws, chain_axis=0, draw_axis=1, method="tail", prob=0.9),
+                statistics.ess(draws, chain_axis=0, draw_axis=1, method="tail", prob=0.89),
             ],
             axis=-1,
         )

@@ -11,6 +11,7 @@ from scipy.sparse.csgraph import connected_components
 from bayescrowd.criticism.chains import R_HAT_CAUTION, R_HAT_ENTRY, R_HAT_KEY, agree, check_chains
 from bayescrowd.criticism.report import Diagnosis, Finding, ordered
 from bayescrowd.errors import ModelError, shorten
+from bayescrowd.kernels.precision import double_precision
 from bayescrowd.results.align import exchangeable_classes
 from bayescrowd.results.tree import ids, json_attribute, model_of, n_labels_of, parameter_group, sizes_of, values
 from bayescrowd.results.votes import leading, majority_codes, vote_shares
@@ -49,7 +50,7 @@ def diagnose(tree: xr.DataTree) -> Diagnosis:
     if parameter_group(tree) == "posterior":
         table = check_chains(tree)
         if tree.attrs["status"] == "sampled":
-            converged = agree(table)
+            converged = agree(table, tree["posterior"].sizes["draw"])
         found, numbers = _sampling(tree, table, converged)
         findings += found + _switching(tree) + _unnamed(tree)
     else:
@@ -127,6 +128,9 @@ def _sampling(tree: xr.DataTree, table: pd.DataFrame, converged: bool | None) ->
     posterior = tree["posterior"].dataset
     n_chains, n_draws = posterior.sizes["chain"], posterior.sizes["draw"]
     findings = []
+    if table.empty and converged:
+        findings.append(Finding("note", "constant", "Nothing varies from draw to draw, so nothing had to converge."))
+        return findings, {"quantities": table}
     if table.empty:
         findings.append(
             Finding(
@@ -174,18 +178,17 @@ def _sampling(tree: xr.DataTree, table: pd.DataFrame, converged: bool | None) ->
             )
         )
     if n_chains == 1:
-        findings.append(
-            Finding("caution", "one-chain", "A single chain cannot show that others would differ.", "chains=4")
-        )
-    stats = tree["sample_stats"].dataset if "sample_stats" in tree.children else xr.Dataset()
-    divergent = int(stats["diverging"].sum()) if "diverging" in stats else None
+        text = "One chain only: its halves were compared, other chains may differ."
+        findings.append(Finding("caution", "one-chain", text, "chains=4"))
+    divergent = json_attribute(tree, "details").get("n_divergent")
     if divergent:
-        share = divergent / (n_chains * n_draws)
+        n_transitions = json_attribute(tree, "details")["n_transitions"]
+        share = divergent / n_transitions
         findings.append(
             Finding(
                 "problem" if share > 0.01 else "caution",
                 "divergences",
-                f"{divergent} of {n_chains * n_draws} transitions diverged: part of the posterior may be missed.",
+                f"{divergent} of {n_transitions} transitions diverged: part of the posterior may be missed.",
                 "target_accept=0.95, or priors away from the edges (concentrations of at least 1)",
             )
         )
@@ -226,7 +229,9 @@ def _unnamed(tree: xr.DataTree) -> list[Finding]:
         return []
     sizes = sizes_of(tree)
     posterior = tree["posterior"].dataset.isel(chain=0, draw=0)
-    parameters = {name: posterior[name].transpose(*site.dims).to_numpy() for name, site in model.sites(sizes).items()}
+    with double_precision():
+        dims = {name: site.dims for name, site in model.sites(sizes).items()}
+    parameters = {name: posterior[name].transpose(*axes).to_numpy() for name, axes in dims.items()}
     blocks = exchangeable_classes(model, sizes, values(tree, "observed_data", "gold_index"), parameters)
     classes = ids(tree, "class")
     return [
@@ -275,7 +280,7 @@ def _edges(tree: xr.DataTree) -> list[Finding]:
             "edge",
             f"{n_edge} of {confusion.size} confusion probabilities are 0 or 1: a point estimate takes small counts at "
             f"their word, and items look surer than they are.",
-            'for honest uncertainty use engine="nuts"; or objective="posterior" with confusion_prior=bc.diagonal(3, 1)',
+            'for honest uncertainty use engine="nuts"; or objective="posterior" with confusion_prior=bc.diagonal(4, 2)',
         )
     ]
 

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import jax
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 __all__ = ["LabelArrays", "PaddedLabels", "Sizes", "bucket", "build_arrays", "build_padded"]
 
@@ -23,6 +23,7 @@ SLICE = 1024
 _MIN_FILL = 8
 _MIN_FILL_SHARE = 16
 
+type AnyBool = Bool[Array, "..."] | np.ndarray
 type AnyFloat = Float[Array, "..."] | np.ndarray
 type AnyInt = Int[Array, "..."] | np.ndarray
 
@@ -118,7 +119,7 @@ class LabelArrays:
     cell_worker: AnyInt
     cell_label: AnyInt
     cell_item: AnyInt | None
-    worker_present: AnyInt
+    worker_present: AnyBool
     sizes: Sizes = field(metadata={"static": True})
 
     @property
@@ -155,7 +156,7 @@ class PaddedLabels:
 
     worker: AnyInt
     label: AnyInt | None
-    mask: AnyInt
+    mask: AnyBool
     weight: AnyFloat | None
     gold: AnyInt | None
     sizes: Sizes = field(metadata={"static": True})

@@ -61,11 +61,7 @@ def _declared(values: object, argument: str, report: Report) -> list[object] | N
     elif isinstance(values, (pd.Categorical, pd.Series)) and isinstance(values.dtype, pd.CategoricalDtype):
         values = values.dtype.categories
     listed = [value.item() if isinstance(value, np.generic) else value for value in as_list(values)]
-    unusable = [
-        value
-        for value in listed
-        if not pd.api.types.is_hashable(value) or value is None or value is pd.NA or value != value
-    ]
+    unusable = [value for value in listed if not pd.api.types.is_hashable(value) or _is_nothing(value)]
     if unusable:
         report.problems.append(f"{argument} holds {shorten(unusable)}, which is no value; leave it out.")
         return None
@@ -79,6 +75,10 @@ def _declared(values: object, argument: str, report: Report) -> list[object] | N
         report.problems.append(f"{argument} is empty; declare at least one value, or leave the argument out.")
         return None
     return listed
+
+
+def _is_nothing(value: object) -> bool:
+    return value is None or value is pd.NA or value != value
 
 
 def known_by_row(column: pd.Series, item_code: np.ndarray, name: Hashable, missing: object, report: Report) -> Known:
@@ -230,8 +230,8 @@ def _note_missing(label: Encoded, said: np.ndarray, name: Hashable, options: Opt
     if n_missing:
         marked = f", {label.n_marked:,} of them marked by missing={options.missing!r}" if label.n_marked else ""
         report.notes.append(f"rows without label left out: {n_missing:,} of {len(said):,} (column {name!r}){marked}.")
-    if options.missing is not None and not label.n_marked:
-        markers = as_list(options.missing)
+    markers = [marker for marker in as_list(options.missing) if not _is_nothing(marker)]
+    if markers and not label.n_marked:
         text = {str(marker) for marker in markers}
         close = [value for value in label.values[:1000].tolist() if str(value) in text]
         said_so = f"missing={options.missing!r} occurs nowhere in column {name!r}"
@@ -348,7 +348,7 @@ def _suspect(
 def _suspect_numbers(values: Sequence[object], n_rows: int, report: Report) -> None:
     numbers = {value for value in values if isinstance(value, (int, float)) and not isinstance(value, bool)}
     if len(numbers) == len(values) and numbers:
-        odd = {value for value in numbers if value in _USUAL_MARKERS and -value not in numbers}
+        odd = {value for value in numbers if value in _USUAL_MARKERS}
         rest = numbers - odd
         if odd and len(rest) > 1 and (max(odd) > 3 * max(rest) or (min(odd) < 0 <= min(rest) and max(rest) >= 2)):
             marks = order_values(odd)

@@ -9,7 +9,7 @@ import pandas as pd
 from bayescrowd.data.build import Known, Options, assemble
 from bayescrowd.data.encode import Encoded, as_index, encode
 from bayescrowd.data.frames import as_frame, id_series, role_columns, stack
-from bayescrowd.data.validate import Report, as_list, count_of, locate_in
+from bayescrowd.data.validate import Report, as_list, locate_in
 from bayescrowd.errors import shorten
 
 __all__ = ["counts_fields"]

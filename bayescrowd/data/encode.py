@@ -187,7 +187,7 @@ def _settle(
             drop = drop | marked
     renumber = np.arange(len(values) + 1)
     renumber[-1] = -1  # code -1 reads the last entry
-    if values.dtype == object and not values.is_unique:
+    if values.dtype == object and not values.is_unique:  # should pandas tell apart what Python calls equal
         first: dict[object, int] = {}
         renumber[:-1] = [first.setdefault(value, position) for position, value in enumerate(values)]
     keep = ~drop & (renumber[:-1] == np.arange(len(values)))

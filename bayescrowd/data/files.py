@@ -8,6 +8,7 @@ import io
 import json
 import lzma
 import os
+import warnings
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -118,15 +119,20 @@ def _delimited(text: str, delimiter: str | None, file: Path) -> pd.DataFrame:
     try:
         header = next(csv.reader(io.StringIO(text), delimiter=delimiter))
         _check_ragged(text, delimiter, len(header), file)
-        frame = pd.read_csv(
-            io.StringIO(text),
-            sep=delimiter,
-            header=0,
-            names=list(range(len(header))),
-            dtype=str,
-            na_filter=False,
-            index_col=False,
-        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            frame = pd.read_csv(
+                io.StringIO(text),
+                sep=delimiter,
+                header=0,
+                names=list(range(len(header))),
+                dtype=str,
+                na_filter=False,
+                index_col=False,
+            )
+    except pd.errors.ParserWarning:  # rows too long and rows too short, as many delimiters as whole rows have
+        _raise_ragged(text, delimiter, len(header), file)
+        raise
     except (csv.Error, pd.errors.ParserError, ValueError) as error:
         if isinstance(error, LabelError):
             raise
@@ -137,10 +143,15 @@ def _delimited(text: str, delimiter: str | None, file: Path) -> pd.DataFrame:
 
 def _check_ragged(text: str, delimiter: str, n_columns: int, file: Path) -> None:
     if '"' not in text:
-        # as many delimiters as whole rows have: at worst one row too long and one too short, which pandas rejects
+        # as many delimiters as whole rows have: a short row needs a long one, which pandas complains about
         lines = text.count("\n") + (not text.endswith("\n")) - text.count("\n\n")
         if text.count(delimiter) == lines * (n_columns - 1):
             return
+    _raise_ragged(text, delimiter, n_columns, file)
+
+
+def _raise_ragged(text: str, delimiter: str, n_columns: int, file: Path) -> None:
+    """Name the lines with too many or too few fields, if there are any."""
     bad: list[str] = []
     reader = csv.reader(io.StringIO(text), delimiter=delimiter, strict=True)
     for fields in reader:
@@ -210,7 +221,7 @@ def numbers_of_text(column: pd.Series) -> pd.Series:
     >>> numbers_of_text(pd.Series(["1", "12"])).tolist(), numbers_of_text(pd.Series(["01", "12"])).tolist()
     ([1, 12], ['01', '12'])
     """
-    codes, found = pd.factorize(column.array)
+    codes, found = pd.factorize(column)
     texts = [str(text) for text in found]
     blank = np.array([not text.strip() for text in texts], dtype=bool)
     if blank.all() or not all(is_integer(text) for text, gap in zip(texts, blank, strict=True) if not gap):

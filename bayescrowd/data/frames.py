@@ -42,6 +42,8 @@ def long_fields(
     of warnings.
     """
     frame = as_frame(table, list(REQUIRED))
+    if not frame.shape[1] and not len(frame):
+        raise LabelError("the table is empty: it has no rows and no columns; there is nothing to learn from.")
     report = Report(locate or locate_in(frame.index), quiet, notes=list(notes))
     options = Options(classes, labels, missing, duplicates)
     names = {"item": item, "worker": worker, "label": label, "weight": weight}

@@ -372,7 +372,8 @@ class CrowdLabels:
         said = f" (labels beside them: {_brief(extra)})" if len(extra) else ""
         return (
             f"CrowdLabels: {self.n_annotations:,} labels on {self.n_items:,} items by {self.n_workers:,} workers; "
-            f"{self.n_classes} classes {_brief(self.classes)}{said}" + "".join(f"; {part}" for part in more)
+            f"{self.n_classes} {'class' if self.n_classes == 1 else 'classes'} {_brief(self.classes)}{said}"
+            + "".join(f"; {part}" for part in more)
         )
 
     def _repr_html_(self) -> str:

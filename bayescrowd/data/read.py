@@ -150,17 +150,20 @@ def answer_reader(columns: list[pd.Series], said: Mapping[str, Any]) -> Callable
     """
     named: dict[str, object] = {str(marker): marker for marker in as_list(said.get("missing"))}
     declared = [*_declared(said.get("labels")), *_declared(said.get("classes"))]
-    texts = {str(text) for column in columns for text in pd.unique(column.array)} - set(named)
+    texts = {str(text) for column in columns for text in column.unique()} - set(named)
     named |= {str(value): value for value in declared}
-    integers = not declared and all(is_integer(text) for text in texts if text.strip())
+    if declared:
+        integers = all(type(value) is int for value in declared)
+    else:
+        integers = all(is_integer(text) for text in texts if text.strip())
 
     def read(column: pd.Series) -> pd.Series:
-        codes, found = pd.factorize(column.array)
-        texts = [str(text) for text in found]
-        if integers and not any(text in named for text in texts):
+        if integers and not named:
             whole = numbers_of_text(column)
             if whole is not column:
                 return whole
+        codes, found = pd.factorize(column)
+        texts = [str(text) for text in found]
         values: list[object] = []
         for text in texts:
             if text in named:

@@ -10,7 +10,7 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
 from bayescrowd.data.labels import CrowdLabels
-from bayescrowd.data.validate import count_of, find_repeats
+from bayescrowd.data.validate import count_of, repeating_rows
 from bayescrowd.errors import shorten
 
 __all__ = ["LabelSummary", "Spread", "summarize"]
@@ -162,12 +162,11 @@ def summarize(labels: CrowdLabels) -> LabelSummary:
     """
     item, worker, label = labels.item_code, labels.worker_code, labels.label_code
     n_items, n_workers, n_labels = labels.n_items, labels.n_workers, len(labels.label_values)
-    weight = np.ones(len(item)) if labels.weight is None else labels.weight
     by_item = np.bincount(item, minlength=n_items)
     by_worker = np.bincount(worker, minlength=n_workers)
-    by_label = np.bincount(label, weights=weight, minlength=n_labels)
+    by_label = np.bincount(label, weights=labels.weight, minlength=n_labels)
     total = by_label.sum()
-    repeat = find_repeats(item, worker, n_workers)
+    repeating, pair = repeating_rows(item, worker, n_workers)
     varied = _says_several(worker, label, n_workers)
     part_of_item, sizes = _components(item, worker, n_items, n_workers)
     fields = {
@@ -187,11 +186,11 @@ def summarize(labels: CrowdLabels) -> LabelSummary:
         labels_per_item=_spread(by_item),
         labels_per_worker=_spread(by_worker),
         label_shares=pd.Series(by_label / total if total else by_label, index=labels.label_values, name="share"),
-        raw_agreement=_agreement(item, worker, label, weight, n_items, n_workers, n_labels),
-        n_ties=_ties(item, label, weight, n_items, labels.n_classes),
+        raw_agreement=_agreement(labels),
+        n_ties=_ties(labels),
         n_components=len(sizes),
         component_sizes=sizes,
-        n_repeats=0 if repeat is None else int(repeat.sum()),
+        n_repeats=len(repeating) - len(np.unique(pair)),
         n_gold=int((labels.gold_code >= 0).sum()),
         n_truth=0 if labels.truth is None else len(labels.truth),
         suspicions=tuple(suspicions),
@@ -206,49 +205,54 @@ def _spread(counts: np.ndarray) -> Spread:
     return Spread(float(counts.min()), float(np.median(counts)), float(counts.max()))
 
 
-def _group(key: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Distinct keys in order, and the weight that each carries."""
-    keys, position = np.unique(key, return_inverse=True)
-    return keys, np.bincount(position, weights=weight, minlength=len(keys))
+def _group(key: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Distinct keys in order, and how many rows, or how much weight, each has."""
+    order = None if weight is None else np.argsort(key, kind="stable")
+    ordered = np.sort(key) if order is None else key[order]
+    starts = _starts(ordered)
+    if weight is None or order is None:
+        return ordered[starts], np.diff(starts, append=len(ordered)).astype(np.float64)
+    return ordered[starts], np.add.reduceat(weight[order], starts) if len(starts) else np.zeros(0)
 
 
-def _agreement(
-    item: np.ndarray,
-    worker: np.ndarray,
-    label: np.ndarray,
-    weight: np.ndarray,
-    n_items: int,
-    n_workers: int,
-    n_labels: int,
-) -> float:
+def _starts(ordered: np.ndarray) -> np.ndarray:
+    """Where each run of equal values begins."""
+    return np.flatnonzero(np.concatenate([np.ones(min(len(ordered), 1), dtype=bool), ordered[1:] != ordered[:-1]]))
+
+
+def _agreement(labels: CrowdLabels) -> float:
     """Share of agreeing pairs by counting: all pairs of an item minus the pairs within one worker."""
-    item = item.astype(np.int64)
-    _, said = _group(item * n_labels + label, weight)
-    _, by_worker = _group(item * n_workers + worker, weight)
-    by_item = np.bincount(item, weights=weight, minlength=n_items)
-    if len(by_worker) == len(item):  # no repeats: a worker's own pairs are just the rows with themselves
-        own = own_same = (weight**2).sum()
-    else:
-        # codes of the pairs first: item x worker x label may not fit 64 bits
-        _, pair = np.unique(item * n_workers + worker, return_inverse=True)
-        _, same = _group(pair.astype(np.int64) * n_labels + label, weight)
-        own, own_same = (by_worker**2).sum(), (same**2).sum()
-    pairs = (by_item**2).sum() - own
-    # a pair of different workers weighs at least the product of the two smallest weights; less is rounding
-    if not len(weight) or pairs <= 1e-9 * (by_item**2).sum():
+    item, label, weight = labels.item_code, labels.label_code, labels.weight
+    n_labels = len(labels.label_values)
+    _, said = _group(item.astype(np.int64) * n_labels + label, weight)
+    by_item = np.bincount(item, weights=weight, minlength=labels.n_items).astype(np.float64)
+    # without repeats a worker's own pairs are just the rows with themselves
+    own = own_same = float(len(item)) if weight is None else float((weight**2).sum())
+    rows, key = repeating_rows(item, labels.worker_code, labels.n_workers)
+    if len(rows):
+        pair = pd.factorize(key)[0].astype(np.int64)
+        some = None if weight is None else weight[rows]
+        single = float(len(rows)) if some is None else float((some**2).sum())
+        own += float((_group(pair, some)[1] ** 2).sum()) - single
+        own_same += float((_group(pair * n_labels + label[rows], some)[1] ** 2).sum()) - single
+    pairs = float((by_item**2).sum()) - own
+    # less than this is rounding: no item was labelled by two workers
+    if pairs <= 1e-9 * own:
         return float("nan")
-    return float(((said**2).sum() - own_same) / pairs)
+    return (float((said**2).sum()) - own_same) / pairs
 
 
-def _ties(item: np.ndarray, label: np.ndarray, weight: np.ndarray, n_items: int, n_classes: int) -> int:
+def _ties(labels: CrowdLabels) -> int:
     """Items whose highest count of a class is shared by several classes."""
-    votes = label < n_classes
-    keys, said = _group(item[votes].astype(np.int64) * n_classes + label[votes], weight[votes])
-    owner = keys // n_classes
-    highest = np.zeros(n_items)
-    np.maximum.at(highest, owner, said)
-    shared = np.bincount(owner[np.isclose(said, highest[owner])], minlength=n_items)
-    return int((shared > 1).sum())
+    votes = labels.label_code < labels.n_classes
+    weight = None if labels.weight is None else labels.weight[votes]
+    keys, said = _group(labels.item_code[votes].astype(np.int64) * labels.n_classes + labels.label_code[votes], weight)
+    if not len(keys):
+        return 0
+    owner = keys // labels.n_classes
+    starts = _starts(owner)
+    highest = np.repeat(np.maximum.reduceat(said, starts), np.diff(starts, append=len(owner)))
+    return int((np.add.reduceat(np.isclose(said, highest).astype(np.int64), starts) > 1).sum())
 
 
 def _says_several(worker: np.ndarray, label: np.ndarray, n_workers: int) -> np.ndarray:

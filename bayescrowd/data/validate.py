@@ -22,6 +22,7 @@ __all__ = [
     "count_of",
     "find_repeats",
     "locate_in",
+    "repeating_rows",
     "settle_repeats",
 ]
 
@@ -126,24 +127,33 @@ def check_weights(column: pd.Series, used: np.ndarray, name: Hashable, report: R
         if len(rows):
             report.problems.append(
                 f"column {name!r} (weight) is {what} in {count_of(len(rows), 'row')}, first "
-                f"{shorten([column.iloc[rows[0]]])} in {report.where(rows)}; a weight is a finite number >= 0."
+                f"{shorten([column.iloc[rows[0]]])} in {report.locate(int(rows[0]))}; a weight is a finite number >= 0."
             )
     return weight
+
+
+def repeating_rows(item_code: np.ndarray, worker_code: np.ndarray, n_workers: int) -> tuple[np.ndarray, np.ndarray]:
+    """Find the rows whose item-worker pair occurs more than once: their positions, and a code of their pair."""
+    key = item_code.astype(np.int64) * n_workers + worker_code
+    if bool((key[1:] > key[:-1]).all()):
+        return np.zeros(0, dtype=np.int64), key[:0]
+    ordered = np.sort(key)
+    again = ordered[1:] == ordered[:-1]
+    if not bool(again.any()):
+        return np.zeros(0, dtype=np.int64), key[:0]
+    rows = np.flatnonzero(pd.Series(key).isin(pd.unique(ordered[1:][again])))
+    return rows, key[rows]
 
 
 def find_repeats(
     item_code: np.ndarray, worker_code: np.ndarray, n_workers: int, keep: str = "first"
 ) -> np.ndarray | None:
     """Mark the rows that repeat an item-worker pair, or return None if no pair repeats."""
-    key = item_code.astype(np.int64) * n_workers + worker_code
-    ordered = np.sort(key)
-    again = ordered[1:] == ordered[:-1]
-    if not bool(again.any()):
+    rows, key = repeating_rows(item_code, worker_code, n_workers)
+    if not len(rows):
         return None
-    # only the few rows whose pair repeats need the slower look at who comes first
-    rows = np.flatnonzero(pd.Series(key).isin(pd.unique(ordered[1:][again])))
-    marked = np.zeros(len(key), dtype=bool)
-    marked[rows] = pd.Series(key[rows]).duplicated(keep="last" if keep == "last" else "first")
+    marked = np.zeros(len(item_code), dtype=bool)
+    marked[rows] = pd.Series(key).duplicated(keep="last" if keep == "last" else "first")
     return marked
 
 

@@ -1,5 +1,6 @@
 """Class probabilities of new items, given what known and unknown workers say about them."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,8 +12,9 @@ import xarray as xr
 from numpyro import handlers
 
 from bayescrowd.data.labels import CrowdLabels
-from bayescrowd.errors import LabelError, problems_message, shorten
+from bayescrowd.errors import BayescrowdWarning, LabelError, problems_message, shorten
 from bayescrowd.inference.base import joint_by_draw
+from bayescrowd.kernels.precision import double_precision
 from bayescrowd.kernels.tables import TINY
 from bayescrowd.model import Model, Site, Sizes
 from bayescrowd.results.tree import ids, model_of, parameter_group, sizes_of
@@ -106,9 +108,12 @@ def _as_labels(tree: xr.DataTree, new_labels: Any) -> CrowdLabels:
     strange = [value for value in pd.unique(said) if known.get_indexer(pd.Index([value]))[0] < 0]
     if strange:
         raise _unknown_labels(strange, known)
-    return CrowdLabels.from_long(
-        new_labels[list(_COLUMNS)], classes=ids(tree, "class").tolist(), labels=known.tolist(), duplicates="keep"
-    )
+    with warnings.catch_warnings():
+        # What is suspicious in a table to learn from (one worker, one label) is natural in one to predict from.
+        warnings.simplefilter("ignore", BayescrowdWarning)
+        return CrowdLabels.from_long(
+            new_labels[list(_COLUMNS)], classes=ids(tree, "class").tolist(), labels=known.tolist(), duplicates="keep"
+        )
 
 
 def _unknown_labels(strange: Sequence[object], known: pd.Index) -> LabelError:
@@ -167,7 +172,8 @@ def _parameters(
     sizes = sizes_of(tree)
     group = parameter_group(tree)
     dataset = tree[group].dataset
-    sites = model.sites(sizes)
+    with double_precision():
+        sites = model.sites(sizes)
     sample_dims = ("chain", "draw") if group == "posterior" else ()
     fitted = {}
     for name, site in sites.items():

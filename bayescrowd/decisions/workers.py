@@ -278,7 +278,8 @@ def _position(known: pd.Index, worker: Any) -> int:
     if row >= 0:
         return int(row)
     names = {str(value): value for value in known}
-    near = [names[name] for name in difflib.get_close_matches(str(worker), names, n=3)]
+    lower = {name.lower(): value for name, value in names.items()}
+    near = [lower[name] for name in difflib.get_close_matches(str(worker).lower(), lower, n=3)]
     if str(worker) in names:
         value = names[str(worker)]
         raise LabelError(

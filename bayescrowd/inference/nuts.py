@@ -308,7 +308,7 @@ def run(job: Job) -> Run:
             sampler = _enumerated(job, data, starts[0])
         else:
             structure = jax.tree.structure((job.model, arrays))
-            shapes = tuple((np.shape(leaf), str(np.result_type(leaf))) for leaf in jax.tree.leaves((job.model, arrays)))
+            shapes = tuple((np.shape(leaf), str(jnp.result_type(leaf))) for leaf in jax.tree.leaves((job.model, arrays)))
             sampler = _sampler(structure, shapes, settings.warmup, settings.target_accept, settings.max_tree_depth)
         keys = jax.random.split(jax.random.key(job.seed), settings.chains)
         chains = []

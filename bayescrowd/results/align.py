@@ -8,10 +8,12 @@ aligning draws of an identified posterior biases it.
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from bayescrowd.data.labels import CrowdLabels
+from bayescrowd.kernels.precision import double_precision
 from bayescrowd.model import At, Model, Sizes
 
 __all__ = ["Chains", "Switch", "align_chains", "exchangeable_classes", "find_switches", "in_words"]
@@ -74,7 +76,8 @@ def exchangeable_classes(
     list of list of int
         Blocks of two or more interchangeable classes; empty where every class is anchored.
     """
-    sites = {name: site for name, site in model.sites(sizes).items() if "class" in site.dims}
+    with double_precision():
+        sites = {name: site for name, site in model.sites(sizes).items() if "class" in site.dims}
     if not sites or model.uses_item or any(site.concentration is None for site in sites.values()):
         return []
     slices = [np.moveaxis(np.asarray(site.concentration), site.dims.index("class"), 0) for site in sites.values()]
@@ -157,9 +160,10 @@ def align_chains(chains: Chains, model: Model, sizes: Sizes, votes: CrowdLabels)
     block_of = np.arange(sizes.n_classes)
     for block in blocks:
         block_of[block] = block[0]
-    class_axis = {
-        name: site.dims.index("class") + 1 for name, site in model.sites(sizes).items() if "class" in site.dims
-    }
+    with double_precision():
+        class_axis = {
+            name: site.dims.index("class") + 1 for name, site in model.sites(sizes).items() if "class" in site.dims
+        }
     draws = dict(chains.draws)
     state_probability = chains.state_probability
     switches = []
@@ -239,13 +243,14 @@ def _follows_swap(
     swapped = dict(parameters) | {
         name: np.take(np.asarray(parameters[name]), order, axis=axis) for name, axis in axes.items()
     }
-    before, after = (np.asarray(model.confusion(values, sizes)) for values in (parameters, swapped))
     state = np.arange(model.n_levels * sizes.n_classes)
     at = At(None, state % sizes.n_classes, state // sizes.n_classes, None, None, sizes)
-    prior, prior_after = (
-        np.asarray(model.log_state(values, at)).reshape(model.n_levels, sizes.n_classes)
-        for values in (parameters, swapped)
-    )
+    with double_precision():
+        given = [{name: jnp.asarray(value) for name, value in part.items()} for part in (parameters, swapped)]
+        before, after = (np.asarray(model.confusion(part, sizes)) for part in given)
+        prior, prior_after = (
+            np.asarray(model.log_state(part, at)).reshape(model.n_levels, sizes.n_classes) for part in given
+        )
     return bool(
         np.allclose(after, np.take(before, order, axis=-2), atol=1e-5)
         and np.allclose(prior_after, prior[:, order], atol=1e-4)

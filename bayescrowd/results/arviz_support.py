@@ -30,6 +30,8 @@ def _renaming(original: Callable[..., Any]) -> Callable[..., Any]:
     def dataset_to_dataframe(ds: Any, *args: Any, **options: Any) -> Any:
         if "label" in ds.dims and len(args) < 4:
             options.setdefault("new_dim", "parameter_label")
+            # Values are stacked in the order of the dataset's dims but named in that of each variable's: make them one.
+            ds = ds.transpose(*ds.dims)
         return original(ds, *args, **options)
 
     dataset_to_dataframe.takes_label_axis = True  # type: ignore[attr-defined]

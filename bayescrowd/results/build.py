@@ -99,7 +99,8 @@ def build_tree(
     remember(type(model))
     sizes = sizes_of(labels)
     warnings = list(run.warnings)
-    sites = model.sites(sizes)
+    with double_precision():
+        sites = model.sites(sizes)
     chains, switches = _align(run, model, sizes, labels)
     coords = _Coordinates(labels, model)
     groups: dict[str, xr.Dataset] = {}
@@ -161,10 +162,18 @@ def build_tree(
         "label_notes": list(labels.notes),
         "ordered": int(labels.ordered),
         "label_switching": _json([switch._asdict() for switch in switches]),
-        "details": _json(dict(run.extra)),
+        "details": _json(dict(run.extra) | _divergences(run)),
         "versions": _json(_versions()),
     }
     return tree
+
+
+def _divergences(run: Run) -> dict[str, int]:
+    """Count divergent transitions before draws are thinned."""
+    if run.sample_stats is None or "diverging" not in run.sample_stats:
+        return {}
+    diverging = np.asarray(run.sample_stats["diverging"], bool)
+    return {"n_divergent": int(diverging.sum()), "n_transitions": diverging.size}
 
 
 class _Coordinates:
@@ -241,7 +250,9 @@ def _parameters(
     if "confusion" not in out and not model.uses_item:
         dims = ("worker", "difficulty", "class", "label") if model.n_levels > 1 else ("worker", "class", "label")
         out["confusion"] = (sample_dims + dims, _confusion(values, model, sizes, len(sample_dims)))
-    return out
+    # Most dims first: the dims of the dataset then have the order worker, difficulty, class, label too. Where they have
+    # another order than a variable's own, `arviz.summary` (arviz-base 1.3.1) puts names to the wrong rows.
+    return dict(sorted(out.items(), key=lambda entry: -len(entry[1][0])))
 
 
 def _confusion(values: Mapping[str, np.ndarray], model: Model, sizes: Sizes, n_sample: int) -> np.ndarray:

@@ -167,7 +167,8 @@ def labels_of(tree: xr.DataTree) -> CrowdLabels:
         truth = pd.Series(_take(ids(tree, "truth_value"), code[known]), index=item_ids[known], name="truth")
     if "pattern_index" in observed:
         code = observed["pattern_index"].to_numpy()
-        patterns = pd.Series(pd.Categorical.from_codes(code, ids(tree, "pattern")), index=item_ids, name="pattern")
+        names = ids(tree, "pattern").rename(None)
+        patterns = pd.Series(pd.Categorical.from_codes(code, names), index=item_ids, name="pattern")
     return CrowdLabels.from_codes(
         item_code=observed["item_index"].to_numpy(),
         worker_code=observed["worker_index"].to_numpy(),

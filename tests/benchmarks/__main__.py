@@ -9,10 +9,8 @@ from pathlib import Path
 # Run as a folder or as a module, the package is `benchmarks`; the repository root stays off the path, or `models`
 # would be a second copy.
 _HERE = Path(__file__).resolve().parent
-sys.path[:] = [
-    str(_HERE.parent),
-    *(entry for entry in sys.path if Path(entry or ".").resolve() not in (_HERE, _HERE.parents[1])),
-]
+_AWAY = (_HERE, _HERE.parents[1])
+sys.path[:] = [str(_HERE.parent), *(entry for entry in sys.path if Path(entry or ".").resolve() not in _AWAY)]
 
 
 def main(arguments: list[str] | None = None) -> int:

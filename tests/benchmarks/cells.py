@@ -23,13 +23,12 @@ def em_pass(*, quick: bool) -> list[Cell]:
     table = EVEN | {"items": items, "workers": workers}
     few: dict[str, Any] = {"few": 2, "many": 8, "repeats": 1} if quick else {}
     reference = {"ours": False, "cap": PEER_CAP}
+    double = few | {"double": True}
     return [
         Cell("em-pass", size, "bayescrowd", "em:pass_bayescrowd", table, few | {"acceleration": "none"}),
         Cell("em-pass", size, "bayescrowd, SQUAREM", "em:pass_bayescrowd", table, few),
         Cell("em-pass", size, "plain JAX scatter, float32", "em:pass_scatter", table, few, **reference),
-        Cell(
-            "em-pass", size, "plain JAX scatter, float64", "em:pass_scatter", table, few | {"double": True}, **reference
-        ),
+        Cell("em-pass", size, "plain JAX scatter, float64", "em:pass_scatter", table, double, **reference),
         Cell("em-pass", size, "crowd-kit", "em:pass_crowdkit", table, **PEER),
     ]
 
@@ -85,18 +84,11 @@ def start(*, quick: bool) -> list[Cell]:
         "bc.fit(labels), anesthesia": FIT.format(options=""),
         "bc.fit(labels, engine='nuts'), anesthesia": FIT.format(options=", engine='nuts', progress=False"),
     }
-    repeats = {"repeats": 1} if quick else {}
-    return [
-        Cell(
-            "start",
-            "",
-            name,
-            "starting:process",
-            None,
-            {"code": code} | repeats | ({"repeats": 2} if "nuts" in name else {}),
-        )
-        for name, code in list(codes.items())[: 3 if quick else None]
-    ]
+    cells = []
+    for name, code in list(codes.items())[: 3 if quick else None]:
+        repeats = 1 if quick else 2 if "nuts" in name else 5
+        cells.append(Cell("start", "", name, "starting:process", None, {"code": code, "repeats": repeats}))
+    return cells
 
 
 def recompile(*, quick: bool) -> list[Cell]:

@@ -13,9 +13,7 @@ from benchmarks.measure import Clock, Compilations, log_likelihood
 from benchmarks.tables import LabelTable
 
 
-def fit_bayescrowd(
-    clock: Clock, table: LabelTable, *, text: bool = False, engine: str = "em", **options: Any
-) -> dict[str, Any]:
+def fit_bayescrowd(clock: Clock, table: LabelTable, *, text: bool = False, **options: Any) -> dict[str, Any]:
     """Cold, from a DataFrame in memory to class probabilities."""
     frame = table.frame(text=text)
     with clock:
@@ -26,12 +24,12 @@ def fit_bayescrowd(
         clock.lap("import")
         labels = bc.CrowdLabels.from_long(frame, item="task", worker="worker", label="label", duplicates="keep")
         clock.lap("labels")
-        fit = bc.fit(labels, engine=engine, progress=False, **options)
+        fit = bc.fit(labels, engine="em", progress=False, **options)
         clock.lap("fit")
         probabilities = fit.class_probabilities()
         clock.lap("probabilities")
     facts = {"compilations": compilations.count, "compile_seconds": compilations.seconds, "converged": fit.converged}
-    if text or engine != "em":
+    if text:
         return facts
     item, worker, klass = (ids.to_numpy() for ids in (labels.items, labels.workers, labels.classes))
     point = fit.idata["point_estimate"]
@@ -64,16 +62,14 @@ def fit_crowdkit(clock: Clock, table: LabelTable, *, n_iter: int = 100, tol: flo
     classes = table.n_classes
     confusion = np.zeros((int(table.worker.max()) + 1, classes, classes))
     errors = peer.errors_.reset_index()
-    columns = [column for column in peer.errors_.columns]
-    confusion[errors["worker"].to_numpy()[:, None], np.array(columns), errors["label"].to_numpy()[:, None]] = errors[
-        columns
-    ]
+    columns = peer.errors_.columns.to_numpy(int)
+    at = (errors["worker"].to_numpy()[:, None], columns, errors["label"].to_numpy()[:, None])
+    confusion[at] = errors[list(columns)]
     prevalence = np.zeros(classes)
-    prevalence[peer.priors_.index.to_numpy()] = peer.priors_.to_numpy()
+    prevalence[peer.priors_.index.to_numpy(int)] = peer.priors_.to_numpy()
+    best = probabilities.to_numpy().argmax(axis=1)
     predicted = np.full(len(table.truth), -1)
-    predicted[probabilities.index.to_numpy()] = probabilities.columns.to_numpy()[
-        probabilities.to_numpy().argmax(axis=1)
-    ]
+    predicted[probabilities.index.to_numpy()] = probabilities.columns.to_numpy()[best]
     return {
         "passes": len(peer.loss_history_),
         "converged": len(peer.loss_history_) < n_iter,

@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -50,9 +49,7 @@ class Clock:
         self._last = now
         return self.laps[name]
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.seconds = time.perf_counter() - self._begun
         self._timer.cancel()
         # Read before anything else is computed: the judging that follows is not part of the work.

@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
-type Record = dict[str, Any]
-type Records = dict[tuple[str, str, str], Record]
+from benchmarks.runner import Record, Records
 
 QUOTED_STAN = 4.8
 
@@ -25,10 +24,7 @@ def page(records: Records, cases: dict[str, Callable[..., Any]]) -> str:
     for case in cases:
         chosen = {key[1:]: record for key, record in records.items() if key[0] == case}
         if chosen:
-            doc = (cases[case].__doc__ or "").strip()
-            parts += [
-                f"## {case}: {doc[0].lower()}{doc[1:]}\n" if doc[:2].upper() != doc[:2] else f"## {case}: {doc}\n"
-            ]
+            parts += [f"## {case}\n", f"{(cases[case].__doc__ or '').strip()}\n"]
             parts += [_TABLES[case](chosen)]
     return "\n".join(parts)
 
@@ -45,6 +41,8 @@ def _conditions(records: Records) -> str:
     listed = ", ".join(f"{name} {' and '.join(sorted(versions))}" for name, versions in found.items())
     loads = [record["load_before"] for record in records.values() if record.get("load_before") is not None]
     busy = f" Load of the machine before a cell: {min(loads):.1f} to {max(loads):.1f}." if loads else ""
+    stale = sum(record.get("stale", False) for record in records.values())
+    busy += f" {stale} of {len(records)} records are older than the last change of code or versions." if stale else ""
     when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
     return f"{when}. Machine: {machine}, no accelerator.{busy} Versions: {listed}.\n"
 
@@ -88,9 +86,8 @@ def _budgets(records: Records) -> str:
     plain = get("em-pass", "1M", "plain JAX scatter, float32", "labels_per_second")
     peer = get("em-pass", "1M", "crowd-kit", "labels_per_second")
     if rate is not None:
-        against = [
-            f"{rate / value:.1f} x {name}" for name, value in (("plain JAX", plain), ("crowd-kit", peer)) if value
-        ]
+        others = (("plain JAX", plain), ("crowd-kit", peer))
+        against = [f"{rate / value:.1f} x {name}" for name, value in others if value]
         add(
             "one EM pass, 5 classes, 1M labels",
             ">= 30M labels/s",
@@ -179,18 +176,15 @@ def _fit_table(records: dict[tuple[str, str], Record]) -> str:
             passed = next((index + 1 for index, value in enumerate(trace) if value >= peer), None)
             if passed is not None:
                 notes.append(
-                    f"at {size} labels ours is above crowd-kit's log likelihood after {passed} of {len(trace)} passes"
+                    f"at {size} labels ours is past crowd-kit in pass {passed} of {len(trace)}"
                 )
     said = f"\n{'; '.join(notes)}.\n".replace("\na", "\nA", 1) if notes else ""
-    laps = [
-        [
-            f"{size}, {tool}",
-            *(_number(record["laps"].get(name)) for name in ("import", "labels", "fit", "probabilities")),
-        ]
-        + [_number(record.get("compile_seconds")), _number(record.get("compilations"))]
-        for (size, tool), record in records.items()
-        if tool.startswith("bayescrowd") and "laps" in record
-    ]
+    laps = []
+    for (size, tool), record in records.items():
+        if tool.startswith("bayescrowd") and "laps" in record:
+            parts = [record["laps"].get(name) for name in ("import", "labels", "fit", "probabilities")]
+            parts += [record.get("compile_seconds"), record.get("compilations")]
+            laps.append([f"{size}, {tool}", *map(_number, parts)])
     header = "where the time goes, s | import | CrowdLabels | fit | probabilities | of it compiling | programs compiled"
     return table + said + ("\n" + _table(header, laps) if laps else "")
 
@@ -211,12 +205,12 @@ def _nuts_table(records: dict[tuple[str, str], Record]) -> str:
                 _ratio(ours, rate),
             ]
         )
-    notes = (
-        "\nSeconds include compiling but for Stan, whose C++ compile is left out, and exclude imports. 4 chains of 1000 "
-        "draws after 500 of warmup, default priors, unless said otherwise; NumPyro runs the model's own program with "
-        "true classes enumerated (float32), from a good start unless said otherwise; ESS is the smallest bulk ESS of all "
-        f"parameters. Stan's figure quoted for two cores: {QUOTED_STAN}/s on rte.\n"
-    )
+    notes = f"""
+Seconds include compiling but for Stan, whose C++ compile is left out, and exclude imports. 4 chains of 1000 draws after
+500 of warmup, default priors, unless said otherwise; NumPyro runs the model's own program with true classes enumerated
+(float32), from a good start unless said otherwise; ESS is the smallest bulk ESS of all parameters. Stan's figure quoted
+for two cores: {QUOTED_STAN}/s on rte.
+"""
     return _table("data, tool | s | smallest ESS | largest R-hat | leapfrog steps | ESS/s | ours / this", rows) + notes
 
 
@@ -229,20 +223,12 @@ def _start_table(records: dict[tuple[str, str], Record]) -> str:
 
 
 def _recompile_table(records: dict[tuple[str, str], Record]) -> str:
-    names = (
-        "first_seconds",
-        "second_seconds",
-        "median_later",
-        "largest_later",
-        "compilations_first",
-        "compilations_later",
-    )
-    rows = [
-        [f"{size}, {tool}", *(_number(record.get(name)) for name in names)] for (size, tool), record in records.items()
-    ]
-    header = (
-        "tables, engine | first fit, s | second | median later | largest later | programs, first fit | all later fits"
-    )
+    names = ["first_seconds", "second_seconds", "median_later", "largest_later"]
+    names += ["compilations_first", "compilations_later"]
+    rows = []
+    for (size, tool), record in records.items():
+        rows.append([f"{size}, {tool}", *(_number(record.get(name)) for name in names)])
+    header = "tables, engine | first fit, s | second | median later | largest later | programs, first | all later"
     return _table(header, rows)
 
 

@@ -28,6 +28,9 @@ PEER_CAP = 120.0
 SLACK = 180.0
 """Seconds that a process may take beyond its cap, to read its table and to judge its result."""
 
+type Record = dict[str, Any]
+type Records = dict[tuple[str, str, str], Record]
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -90,68 +93,73 @@ def machine() -> str:
     return f"{cores} {'core' if cores == 1 else 'cores'} ({platform.system()}, {platform.machine()}){memory}"
 
 
-def fingerprint(cell: Cell) -> str:
-    """Hash of everything that a record depends on."""
-    state: list[Any] = [asdict(cell), versions(), machine()]
-    if cell.ours:
-        files = sorted([*(ROOT / "bayescrowd").rglob("*.py"), *(ROOT / "models").glob("*.py")])
-        state += [hashlib.sha256(path.read_bytes()).hexdigest() for path in files]
-    return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()[:20]
+def mark(cell: Cell) -> str:
+    """Hash of what a cell asks for; the report shows the latest record with it."""
+    return _hash([asdict(cell), machine()])
+
+
+def state(cell: Cell) -> str:
+    """Hash of everything else that a record depends on: versions and, for our own cells, our code."""
+    files = sorted([*(ROOT / "bayescrowd").rglob("*.py"), *(ROOT / "models").glob("*.py")]) if cell.ours else []
+    return _hash([versions(), [hashlib.sha256(path.read_bytes()).hexdigest() for path in files]])
+
+
+def _hash(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
 
 
 class Results:
-    """Records on file; the latest of each fingerprint counts."""
+    """Records on file; the latest one of each cell counts."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "results.jsonl"
-        self.by_fingerprint: dict[str, dict[str, Any]] = {}
+        self.by_mark: dict[str, Record] = {}
         if self.path.is_file():
             for line in self.path.read_text(encoding="utf-8").splitlines():
                 try:
                     record = json.loads(line)
                 except json.JSONDecodeError:
                     continue  # a line cut off by an interrupt
-                self.by_fingerprint[record["fingerprint"]] = record
+                self.by_mark[record["mark"]] = record
 
-    def add(self, record: dict[str, Any]) -> None:
+    def add(self, record: Record) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")
-        self.by_fingerprint[record["fingerprint"]] = record
+        self.by_mark[record["mark"]] = record
 
 
 def run_cells(
     cells: Iterable[Cell], folder: Path, *, fresh: bool = False, say: Callable[[str], None] = print
-) -> dict[tuple[str, str, str], dict[str, Any]]:
+) -> Records:
     """Run the cells that have no valid record yet; returns the records by case, size and tool."""
     results = Results(folder)
-    records: dict[tuple[str, str, str], dict[str, Any]] = {}
+    records: Records = {}
     for cell in cells:
-        mark = fingerprint(cell)
-        record = None if fresh else results.by_fingerprint.get(mark)
-        if record is None:
+        asked, now = mark(cell), state(cell)
+        record = results.by_mark.get(asked)
+        if fresh or record is None or record["state"] != now or "failed" in record:
             reason = _missing(cell)
             if reason:
                 say(f"  {cell.name}: skipped, {reason}")
                 continue
-            record = {
-                "fingerprint": mark,
-                "case": cell.case,
-                "size": cell.size,
-                "tool": cell.tool,
-                **_measure(cell, folder),
-            }
+            names = {"case": cell.case, "size": cell.size, "tool": cell.tool}
+            record = {"mark": asked, "state": now, **names, **_measure(cell, folder)}
             results.add(record)
         records[cell.case, cell.size, cell.tool] = record
         say(f"  {cell.name}: {_short(record)}")
     return records
 
 
-def recorded(cells: Iterable[Cell], folder: Path) -> dict[tuple[str, str, str], dict[str, Any]]:
-    """Valid records that are there already."""
-    results = Results(folder).by_fingerprint
-    marks = {(cell.case, cell.size, cell.tool): fingerprint(cell) for cell in cells}
-    return {key: results[mark] for key, mark in marks.items() if mark in results}
+def recorded(cells: Iterable[Cell], folder: Path) -> Records:
+    """The latest record of each cell; `stale` tells whether code or versions have changed since."""
+    by_mark = Results(folder).by_mark
+    found: Records = {}
+    for cell in cells:
+        record = by_mark.get(mark(cell))
+        if record is not None:
+            found[cell.case, cell.size, cell.tool] = {**record, "stale": record["state"] != state(cell)}
+    return found
 
 
 def run_cell(text: str) -> None:

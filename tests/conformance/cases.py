@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from conformance.toys import TOYS
 from running import D1, labels_of, of_rows
 
@@ -40,7 +41,15 @@ def three_classes() -> CrowdLabels:
     return labels_of(["012", "112", "220", "00 "], classes=3)
 
 
-CASES = {function.__name__: function for function in (golden, holes, repeats, weighted, three_classes)}
+def everything() -> CrowdLabels:
+    """All of it at once: holes, repeats, a label that is no class, weights, gold."""
+    rows = [(0, 0, 1), (0, 0, 1), (0, 1, 2), (1, 0, 0), (1, 1, 1), (2, 1, 1), (2, 2, 0), (2, 2, 1), (3, 2, 2)]
+    more = {"items": list("abcde"), "workers": list("wxyz"), "label_values": ["no", "yes", "can't tell"]}
+    weight = [2.0, 0.5, 1.25, 3.0, 0.1, 1.0, 0.75, 1.0, 1.0]
+    return of_rows(rows, classes=["no", "yes"], weight=weight, gold={1: 0}, **more)
+
+
+CASES = {function.__name__: function for function in (golden, holes, repeats, weighted, three_classes, everything)}
 WHOLE_WEIGHTS = {"golden", "holes", "repeats", "three_classes"}
 
 
@@ -65,3 +74,12 @@ MODELS = registered() + list(TOYS)
 def model_id(model: Model) -> str:
     """Name of a model for the id of a test."""
     return f"{model.name}{MODELS.index(model) if model.name == 'dawid-skene' else ''}"
+
+
+def cross(fast: tuple[str, ...] = ("everything",)) -> list[object]:
+    """Every model on every case; the fast tests take a few of them."""
+    return [
+        pytest.param(model, case, id=f"{model_id(model)}-{case}", marks=() if case in fast else pytest.mark.slow)
+        for model in MODELS
+        for case in CASES
+    ]

@@ -116,11 +116,11 @@ def potentials(model: Model, labels: Any, parameters: dict[str, np.ndarray]) -> 
         exact = sizes_of(labels)
         arrays = build_arrays(labels, pad=False, by_annotation=model.uses_item)
         position = unconstrain(model, exact, parameters)
+        table = build_padded(labels)
         info = initialize_model(
             jax.random.key(0),
-            enumerated_program,
+            lambda: enumerated_program(model, table),
             init_strategy=init_to_value(values={name: jnp.asarray(value) for name, value in parameters.items()}),
-            model_args=(model, build_padded(labels)),
         )
         closed = lambda z: potential_energy(marginal_program, (model, arrays), {}, z)
         return jax.value_and_grad(info.potential_fn)(position), jax.value_and_grad(closed)(position)

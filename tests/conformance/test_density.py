@@ -6,16 +6,15 @@ import numpy as np
 import oracle
 import pytest
 from conformance import checks
-from conformance.cases import CASES, MODELS, model_id
+from conformance.cases import CASES, MODELS, cross, model_id
 
 from bayescrowd.inference.base import conditional, joint_by_draw, sizes_of
 
 every_model = pytest.mark.parametrize("model", MODELS, ids=model_id)
-every_case = pytest.mark.parametrize("case", CASES)
+every_model_and_case = pytest.mark.parametrize(("model", "case"), cross())
 
 
-@every_model
-@every_case
+@every_model_and_case
 def test_the_program_the_closed_form_and_brute_force_have_one_density(model, case):
     labels = CASES[case]()
     parameters = checks.prior_draw(model, sizes_of(labels), seed=3)
@@ -28,10 +27,10 @@ def test_the_program_the_closed_form_and_brute_force_have_one_density(model, cas
     assert prior + checks.padded_likelihood(model, labels, parameters) == pytest.approx(brute, abs=1e-10)
 
 
+@pytest.mark.slow
 @every_model
-@pytest.mark.parametrize("case", ["repeats", "weighted"])
-def test_both_kinds_of_nuts_walk_on_one_surface(model, case):
-    labels = CASES[case]()
+def test_both_kinds_of_nuts_walk_on_one_surface(model):
+    labels = CASES["everything"]()
     parameters = checks.prior_draw(model, sizes_of(labels), seed=4)
     (one, slope), (other, other_slope) = checks.potentials(model, labels, parameters)
     assert one == pytest.approx(float(other), abs=1e-10)
@@ -40,8 +39,7 @@ def test_both_kinds_of_nuts_walk_on_one_surface(model, case):
         np.testing.assert_allclose(value, other_slope[name], atol=1e-9)
 
 
-@every_model
-@every_case
+@every_model_and_case
 def test_routes_add_up_to_the_response(model, case):
     if not model.has_routes:
         pytest.skip("the model has no routes")
@@ -50,8 +48,7 @@ def test_routes_add_up_to_the_response(model, case):
     assert checks.route_gap(model, labels, parameters) < 1e-12
 
 
-@every_model
-@every_case
+@every_model_and_case
 def test_conditional_probabilities_of_the_states(model, case):
     labels = CASES[case]()
     data = oracle.of_labels(labels)
@@ -64,7 +61,7 @@ def test_conditional_probabilities_of_the_states(model, case):
 
 @every_model
 def test_joint_probabilities_are_averaged_over_draws(model):
-    labels = CASES["weighted"]()
+    labels = CASES["everything"]()
     data = oracle.of_labels(labels)
     draws = [checks.prior_draw(model, sizes_of(labels), seed) for seed in range(3)]
     stacked = {name: np.stack([draw[name] for draw in draws]) for name in draws[0]}

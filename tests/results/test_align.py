@@ -18,7 +18,11 @@ FLAT = bc.DawidSkene(confusion_prior=1.0)
 def _crowd(n_classes: int = 3, n_items: int = 30, gold: Any = None) -> CrowdLabels:
     truth = np.arange(n_items) % n_classes
     random = np.random.default_rng(0)
-    rows = [(i, k, t if random.random() < 0.8 else random.integers(n_classes)) for i, t in enumerate(truth) for k in range(4)]
+    rows = [
+        (i, k, t if random.random() < 0.8 else random.integers(n_classes))
+        for i, t in enumerate(truth)
+        for k in range(4)
+    ]
     return CrowdLabels.from_codes(*np.array(rows).T, classes=n_classes, gold_code=gold)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import fitted
@@ -57,6 +59,26 @@ def test_summary(fit: Fit) -> None:
     assert len(table) == 2 + 3 * 2 * 2
     assert table["r_hat"].notna().all()
     assert any(name.startswith("confusion[") for name in table.index)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # hard items are all alike: ArviZ divides by zero
+@pytest.mark.parametrize("model", [bc.DawidSkene(), fitted.OneCoin(), fitted.Levelled()])
+@pytest.mark.parametrize("reload", [False, True])
+def test_summary_puts_names_to_the_right_rows(model: Any, reload: bool, tmp_path: Path) -> None:
+    labels = fitted.d1()
+    fit = Fit(fitted.tree_of(labels, model, fitted.made_run(labels, model)))
+    if reload:
+        fit.save(tmp_path / "fit.nc")
+        fit = bc.load(tmp_path / "fit.nc")
+    posterior = fit.idata["posterior"].dataset
+    table = az.summary(fit.idata, ci_prob=0.89, ci_kind="eti", round_to="none")
+    assert len(table) == sum(value[0, 0].size for value in posterior.data_vars.values())
+    for worker, true, said in itertools.product(["w1", "w2", "w3"], ["no", "yes"], ["no", "yes"]):
+        for level in ["easy, ", "hard, "] if model.n_levels > 1 else [""]:
+            at = {"worker": worker, "class": true, "label": said} | ({"difficulty": level[:4]} if level else {})
+            mean = posterior["confusion"].sel(at).mean().item()
+            assert table.loc[f"confusion[{worker}, {level}{true}, {said}]", "mean"] == pytest.approx(mean)
+    assert table.loc["prevalence[yes]", "mean"] == pytest.approx(posterior["prevalence"][..., 1].mean().item())
 
 
 def test_summary_needs_no_help_for_other_data() -> None:

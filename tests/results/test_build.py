@@ -187,7 +187,9 @@ def test_unknown_model_class_says_what_to_import(monkeypatch: pytest.MonkeyPatch
 def test_status_and_warnings_are_kept() -> None:
     labels = fitted.d1()
     status = Status("max-iterations", "Stopped at 2 passes.", False)
-    run = fitted.made_point(labels, fitted.r31(), status=status, warnings=("mind this",), extra={"n_passes": np.int64(2)})
+    run = fitted.made_point(
+        labels, fitted.r31(), status=status, warnings=("mind this",), extra={"n_passes": np.int64(2)}
+    )
     tree = fitted.tree_of(labels, fitted.r31(), run)
     assert (tree.attrs["status"], tree.attrs["converged"]) == ("max-iterations", "no")
     assert tree.attrs["warnings"] == ["mind this"]

@@ -29,7 +29,7 @@ def _round_trip(tree: xr.DataTree, folder: Path) -> xr.DataTree:
 
 def _same(first: xr.DataTree, second: xr.DataTree) -> None:
     assert set(first.children) == set(second.children)
-    assert {k: v for k, v in first.attrs.items()} == {k: v for k, v in second.attrs.items()}
+    assert dict(first.attrs) == dict(second.attrs)
     for name, node in first.children.items():
         for variable, value in node.dataset.variables.items():
             np.testing.assert_array_equal(second[name].dataset.variables[variable].to_numpy(), value.to_numpy())

@@ -1,0 +1,122 @@
+"""Every model by every engine that takes it, against exact answers where there are any."""
+
+from __future__ import annotations
+
+import numpy as np
+import oracle
+import pytest
+import running
+from arviz_stats.base import array_stats
+from conformance import checks
+from conformance.cases import CASES, MODELS, golden, model_id
+from conformance.toys import Ability, Ease, FixedLevels, TwoLevels
+
+import bayescrowd as bc
+from bayescrowd import inference
+from bayescrowd.errors import EngineError
+from bayescrowd.inference.base import conditional
+
+every_model = pytest.mark.parametrize("model", MODELS, ids=model_id)
+
+
+def with_mode(model):
+    """The same model with priors whose density has a mode inside the simplexes."""
+    fields = {"prevalence_prior": 1.5}
+    if hasattr(model, "confusion_prior"):
+        fields["confusion_prior"] = bc.diagonal(3, 1.3)
+    if hasattr(model, "difficulty_prior"):
+        fields["difficulty_prior"] = 2.0
+    return type(model)(**fields)
+
+
+def crowd(model=None, seed=0):
+    model = model or bc.DawidSkene(confusion_prior=bc.diagonal(6, 1))
+    return bc.simulate(model, n_items=25, n_workers=4, classes=2, labels_per_item=(2, 4), seed=seed).labels
+
+
+@every_model
+def test_em_climbs_to_a_point_where_the_slope_is_zero(model):
+    chosen = with_mode(model)
+    if chosen.n_levels > 1:
+        start = np.random.default_rng(0).dirichlet(np.ones(2 * chosen.n_levels), 25)
+    else:
+        start = "majority"
+    labels = crowd()
+    options = {"tolerance": 1e-13, "change_tolerance": 1e-7, "max_iter": 20_000}
+    run = running.run(labels, chosen, "em", objective="posterior", init=start, **options)
+    assert run.status.code == "converged"
+    assert np.diff(run.objective).min() >= -1e-8 * (1 + abs(run.objective[-1]))
+    assert checks.stationarity(chosen, labels, run.points, posterior=True) < 2e-3
+    probability, log_likelihood = conditional(chosen, run.points, labels)
+    np.testing.assert_allclose(run.state_probability, probability, atol=1e-4)
+    assert run.extra["log_likelihood_at_point"] == pytest.approx(log_likelihood.sum(), abs=1e-4)
+
+
+@every_model
+@pytest.mark.parametrize("case", ["everything"])
+def test_em_of_the_likelihood_takes_any_table(model, case):
+    run = running.run(CASES[case](), model, "em", max_iter=200)
+    assert np.isfinite(run.objective).all()
+    assert np.diff(run.objective).min() >= -1e-7
+    assert np.isfinite(run.state_probability).all()
+    np.testing.assert_allclose(run.state_probability.sum(1), 1, atol=1e-9)
+
+
+@pytest.mark.slow
+@every_model
+def test_nuts_agrees_with_draws_from_the_prior_weighted_by_the_likelihood(model):
+    labels = golden()
+    means, _ = checks.prior_monte_carlo(model, labels)
+    run = running.run(labels, model, "nuts", chains=4, warmup=500, draws=1000)
+    by_draw = checks.by_draw(model, run.draws, labels)
+    np.testing.assert_allclose(run.state_probability, by_draw.mean((0, 1)), atol=1e-10)
+    for name, draws in {"state": by_draw, **run.draws}.items():
+        mean, error = (np.ravel(part) for part in means[name])
+        flat = draws.reshape(*draws.shape[:2], -1)
+        mcse = [array_stats.mcse(flat[..., j], chain_axis=0, draw_axis=1) for j in range(flat.shape[-1])]
+        distance = np.abs(flat.mean((0, 1)) - mean) / np.hypot(np.array(mcse), error)
+        assert distance.max() < 4.5, (name, flat.mean((0, 1)), mean, distance)
+
+
+def far(found, exact, error):
+    return np.abs(found - exact).max() / error
+
+
+@pytest.mark.parametrize("model", [TwoLevels(difficulty_prior=np.array([4.0, 2.0])), FixedLevels()], ids=lambda model: model.name)
+def test_nuts_with_levels_agrees_with_brute_force(model):
+    """Two latents per item, and levels whose tables are fixed."""
+    labels = golden()
+    given = lambda error: np.array([[1 - error, error], [error, 1 - error]])
+    fixed = {1: given(0.1), 2: given(0.5)} if isinstance(model, FixedLevels) else None
+    exact = oracle.posterior(
+        oracle.of_labels(labels), n_levels=model.n_levels, difficulty=model.difficulty_prior, fixed=fixed
+    )
+    run = running.run(labels, model, "nuts", chains=4, warmup=400, draws=1000)
+    np.testing.assert_allclose(run.state_probability, exact.state_probability, atol=0.02)
+    np.testing.assert_allclose(run.draws["difficulty_prevalence"].mean((0, 1)), exact.difficulty_prevalence, atol=0.03)
+    np.testing.assert_allclose(run.draws["prevalence"].mean((0, 1)), exact.prevalence, atol=0.02)
+
+
+def test_weights_of_the_prior_agree_with_brute_force():
+    """The reference of the slow tests, itself checked: evidence and class probabilities of the golden table."""
+    exact = oracle.posterior(oracle.of_labels(golden()), confusion=oracle.diagonal(2, 2, 2, 1))
+    model = bc.DawidSkene(confusion_prior=bc.diagonal(2, 1))
+    means, (log_evidence, error) = checks.prior_monte_carlo(model, golden(), n=100_000)
+    assert exact.log_evidence == pytest.approx(-7.3574632926, abs=1e-9)
+    assert log_evidence == pytest.approx(exact.log_evidence, abs=4 * error)
+    mean, spread = means["state"]
+    assert (np.abs(mean - exact.class_probability) < 4 * spread + 1e-9).all()
+
+
+@pytest.mark.parametrize("model", [Ability(), Ease()], ids=lambda model: model.name)
+def test_models_without_routes_say_which_objective_they_take(model):
+    engine = inference.get("em")
+    engine.check(model, engine.settings(objective="posterior"))
+
+    class NoMode(Ability):
+        name = "no-mode"
+        has_mode = False
+
+    with pytest.raises(EngineError, match="no-mode"):
+        engine.check(NoMode(), engine.settings(objective="posterior"))
+    engine.check(NoMode(), engine.settings())
