@@ -78,7 +78,7 @@ lint: $(STAMPS)/dev
 	cd $(WHEEL)/site && ../../../$(BIN)/lint-imports --no-logo ../../../pyproject.toml --cache-dir ../../../.import_linter_cache
 
 bench: $(STAMPS)/bench
-	$(BIN)/python -m pytest tests/benchmarks -s $(ARGS)
+	$(BIN)/python tests/benchmarks $(ARGS)
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .coverage .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -1,14 +1,16 @@
 """The contract between a generative model and the engines: one model, one file, all engines.
 
-A model states its continuous parameters as NumPyro sample sites (`Model.parameters`), the probability of one label given
-worker, class, difficulty and item (`Model.log_response`), and, where labels come about as products of table entries, the
-ways in which they do (`Model.routes`). Everything that engines need is derived from these three; nothing is stated twice.
+A model states its continuous parameters as NumPyro sample sites (`Model.parameters`), the probability of one label
+given worker, class, difficulty and item (`Model.log_response`), and, where labels come about as products of table
+entries, the ways in which they do (`Model.routes`). Everything that engines need is derived from these three; nothing
+is stated twice.
 """
 
 import abc
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, NamedTuple, Self
 
 import jax
@@ -152,11 +154,15 @@ def diagonal(on: float, off: float) -> Diagonal:
     problems = [
         f"{name}={value!r} is not a positive number"
         for name, value in (("on", on), ("off", off))
-        if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 < value < np.inf
+        if not _is_positive(value)
     ]
     if problems:
         raise ModelError(problems_message("diagonal(on, off) takes two Dirichlet concentrations", problems))
     return Diagonal(float(on), float(off))
+
+
+def _is_positive(value: object) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool) and 0 < float(value) < np.inf
 
 
 class Model(abc.ABC):
@@ -332,7 +338,23 @@ class Model(abc.ABC):
         dict
             Name -> `Site`, in the order of sampling.
         """
-        return {name: _read_site(name, node) for name, node in self._trace(sizes, spread).items()}
+        found: dict[str, Site] = {}
+
+        def concentrations(model: Model) -> dict[str, Any]:
+            found.update({name: _read_site(name, node) for name, node in model._trace(sizes, spread).items()})
+            return {name: site.concentration for name, site in found.items()}
+
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(self)):
+            concentrations(self)
+            return found
+        # Priors are evaluated in one compiled piece instead of dozens of small ones: that is most of a cold start.
+        with jax.enable_x64(True):
+            jax.eval_shape(concentrations, self)
+            values = _concentrations(self, sizes, spread)
+        return {
+            name: dataclasses.replace(site, concentration=_on_host(value))
+            for (name, site), value in zip(found.items(), values, strict=True)
+        }
 
     def neutral_point(self, sizes: Sizes) -> dict[str, Any]:
         """Give every parameter site a neutral value of its support (even shares, zero, one).
@@ -367,7 +389,7 @@ class Model(abc.ABC):
         ModelError
             Listing every prior that is not positive or does not fit the sizes, and every site that routes rule out.
         """
-        problems = [text for field in dataclasses.fields(self) for text in _prior_problems(self, field.name, sizes)]
+        problems = [text for field in _fields(self) for text in _prior_problems(self, field.name, sizes)]
         if not problems:
             try:
                 sites, again = self.sites(sizes), self.sites(sizes, spread=1)
@@ -393,7 +415,7 @@ class Model(abc.ABC):
         dict
             What `from_description` takes back; safe for JSON.
         """
-        return {field.name: _plain(getattr(self, field.name)) for field in dataclasses.fields(self)}
+        return {field.name: _plain(getattr(self, field.name)) for field in _fields(self)}
 
     @classmethod
     def from_description(cls, description: Mapping[str, Any]) -> Self:
@@ -410,6 +432,11 @@ class Model(abc.ABC):
             Equal to the model described.
         """
         return cls(**{name: _unplain(value) for name, value in description.items()})
+
+
+@partial(jax.jit, static_argnums=(1, 2))
+def _concentrations(model: Model, sizes: Sizes, spread: int | None) -> list[Any]:
+    return [_read_site(name, node).concentration for name, node in model._trace(sizes, spread).items()]
 
 
 def observe_gold(true_class: Any, gold: Any) -> None:
@@ -458,6 +485,15 @@ class _Annotations:
     def __exit__(self, *error: Any) -> None:
         for context in reversed(self._contexts):
             context.__exit__(*error)
+
+
+def _on_host(value: Any) -> Any:
+    """Bring a value to the host, unless it is being traced (a model without priors inside a compiled function)."""
+    return value if value is None or isinstance(value, jax.core.Tracer) else np.asarray(value)
+
+
+def _fields(model: Any) -> tuple[dataclasses.Field[Any], ...]:
+    return dataclasses.fields(model)
 
 
 def _place(spread: int | None) -> Any:

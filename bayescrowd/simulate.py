@@ -142,7 +142,7 @@ def simulate(
 
 
 def _values(classes: int | Sequence[Any], name: str) -> list[Any]:
-    if isinstance(classes, int | np.integer) and not isinstance(classes, bool):
+    if isinstance(classes, int | np.integer):
         return list(range(int(classes)))
     if isinstance(classes, str):
         raise ModelError(f"{name} must be a number or a sequence of values, not the text {classes!r}")
@@ -150,8 +150,7 @@ def _values(classes: int | Sequence[Any], name: str) -> list[Any]:
 
 
 def _count(value: float, n_workers: int) -> int:
-    fraction = isinstance(value, float) and 0 < value < 1
-    return round(value * n_workers) if fraction else int(value)
+    return round(value * n_workers) if 0 < value < 1 else int(value)
 
 
 def _check(
@@ -244,7 +243,11 @@ def _parameters(model: Model, sizes: Sizes, fixed: dict[str, Any], key: Any) -> 
     seeded = handlers.seed(handlers.substitute(model.parameters, data=fixed), key)
     trace = handlers.trace(seeded).get_trace(sizes)
     sites = {name: node for name, node in trace.items() if node["type"] == "sample"}
-    problems = [f"model {model.name!r} has no parameter {name!r}; it has {shorten(sites)}" for name in fixed if name not in sites]
+    problems = [
+        f"model {model.name!r} has no parameter {name!r}; it has {shorten(sites)}"
+        for name in fixed
+        if name not in sites
+    ]
     for name in set(fixed) & set(sites):
         shape = sites[name]["fn"].shape()
         if np.shape(fixed[name]) != shape:

@@ -1,7 +1,7 @@
 """The reading room: one generative model per file, found by looking into this folder.
 
-A file that does not start with an underscore defines exactly one subclass of `bayescrowd.model.Model`; its ``name`` is the
-file's name with hyphens. There is no list to edit.
+A file that does not start with an underscore defines exactly one subclass of `bayescrowd.model.Model`; its ``name`` is
+the file's name with hyphens. There is no list to edit.
 """
 
 import importlib

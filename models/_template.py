@@ -1,16 +1,16 @@
 r"""One coin: every worker is right with a probability of their own. A skeleton to copy for a new model.
 
 Copy this file to ``models/your_model.py``, rename the class and its ``name`` (the file's name with hyphens), change the
-five parts below in their order, and run ``pytest tests/conformance -k your-model``. Nothing needs registering: the file is
-found, and every engine that its parts allow runs it.
+five parts below in their order, and run ``pytest tests/conformance -k your-model``. Nothing needs registering: the file
+is found, and every engine that its parts allow runs it.
 
 The story
 ---------
 1. Class shares: :math:`\alpha \sim \mathrm{Dirichlet}(\gamma)`.
 2. For every worker k, the probability of being right: :math:`a_k \sim \mathrm{Beta}(a, b)`.
 3. For every item i, its true class: :math:`T_i \sim \mathrm{Categorical}(\alpha)`.
-4. For every annotation of item i by worker k, the label is :math:`T_i` with probability :math:`a_k`, else any other label
-   with equal probability.
+4. For every annotation of item i by worker k, the label is :math:`T_i` with probability :math:`a_k`, else any other
+   label with equal probability.
 
 ====================  ====================  ======
 symbol                name in the code      dims
@@ -22,8 +22,8 @@ symbol                name in the code      dims
 
 What identifies it
 ------------------
-Say here what ties the classes to their names. (In this model: a label counts for the class of the same name, as long as the
-workers are better than chance on the whole, which the prior of the ability favours.)
+Say here what ties the classes to their names. (In this model: a label counts for the class of the same name, as long as
+the workers are better than chance on the whole, which the prior of the ability favours.)
 
 Departures from the paper
 -------------------------
@@ -66,7 +66,7 @@ class OneCoin(Model):
 
     name = "one-coin"
 
-    # 2. The continuous parameters: sample sites in plates that carry the names of the dims; event dims are named by infer.
+    # 2. The continuous parameters: sample sites in plates that carry the names of the dims; infer names event dims.
     def parameters(self, sizes: Sizes) -> dict[str, Any]:
         """Sample prevalence and abilities.
 
@@ -128,8 +128,8 @@ class OneCoin(Model):
                 response = dist.Categorical(logits=self.log_response(parameters, at))
                 numpyro.sample("labels", response, obs=table.label)
 
-    # 5. Optional: how a label comes about as a product of table entries times a constant, for closed-form engines. A Beta
-    #    is a table of two columns: its value and the complement.
+    # 5. Optional: how a label comes about as a product of table entries times a constant, for closed-form engines. A
+    #    Beta is a table of two columns: its value and the complement.
     def routes(self, at: At) -> list[Route]:
         """Name the one way in which a label comes about.
 

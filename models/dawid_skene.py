@@ -6,7 +6,8 @@ The story
 2. For every worker k and class t, a row of label probabilities:
    :math:`\pi^{(k)}_{t,\cdot} \sim \mathrm{Dirichlet}(\omega_{t,\cdot})`.
 3. For every item i, its true class: :math:`T_i \sim \mathrm{Categorical}(\alpha)`.
-4. For every annotation of item i by worker k, the label: :math:`L_{ik} \sim \mathrm{Categorical}(\pi^{(k)}_{T_i,\cdot})`.
+4. For every annotation of item i by worker k, the label:
+   :math:`L_{ik} \sim \mathrm{Categorical}(\pi^{(k)}_{T_i,\cdot})`.
 
 ====================  ====================  ======================
 symbol                name in the code      dims
@@ -23,7 +24,8 @@ What identifies it
 ------------------
 The likelihood does not change when the classes are renamed. What ties a class to its name is the prior (a confusion
 prior that favours the diagonal), gold items, or, for point estimates, a start from the majority vote. With a prior that
-treats all labels alike every class has the same posterior probability in theory, and a sampler shows one naming of many.
+treats all labels alike every class has the same posterior probability in theory, and a sampler shows one naming of
+many.
 
 Departures from the paper
 -------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -12,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    import pandas
+    import pandas as pd
 
 # A pipe or a file has no width of its own; 80 columns would cut numbers off.
 _WIDTH_OF_A_FILE = 140
@@ -73,7 +72,7 @@ def paragraph(console: Console, text: object) -> None:
         console.print(literal(line), soft_wrap=True)
 
 
-def show_frame(console: Console, frame: pandas.DataFrame, *, index: str | None = None) -> None:
+def show_frame(console: Console, frame: pd.DataFrame, *, index: str | None = None) -> None:
     """Print a frame as a table, its index as the first column.
 
     Parameters
@@ -86,8 +85,8 @@ def show_frame(console: Console, frame: pandas.DataFrame, *, index: str | None =
         Heading of the index; by default its own name.
     """
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    name = index if index is not None else (frame.index.name or "")
-    table.add_column(literal(name))
+    name = "" if frame.index.name is None else frame.index.name
+    table.add_column(literal(name if index is None else index))
     for column in frame.columns:
         numeric = frame[column].dtype.kind in "iuf"
         table.add_column(literal(column), justify="right" if numeric else "left")
@@ -97,7 +96,7 @@ def show_frame(console: Console, frame: pandas.DataFrame, *, index: str | None =
     console.print(table)
 
 
-def format_column(values: pandas.Series) -> list[str]:
+def format_column(values: pd.Series) -> list[str]:
     """Return a column's cells as short text: three decimals for fractions, a dash for what is not there."""
     if values.dtype.kind == "f":
         finite = [float(value) for value in values if math.isfinite(value)]
@@ -105,7 +104,7 @@ def format_column(values: pandas.Series) -> list[str]:
         whole = all(value.is_integer() for value in finite) and any(abs(value) > 1 for value in finite)
         return [_number(float(value), whole) for value in values]
     if values.dtype.kind == "b":
-        return ["yes" if value else "" for value in values]
+        return ["yes" if value else "no" for value in values]
     return ["-" if _absent(value) else str(value) for value in values]
 
 
@@ -125,19 +124,3 @@ def _absent(value: object) -> bool:
     return (
         value is None or type(value).__name__ in {"NAType", "NaTType"} or (isinstance(value, float) and value != value)
     )
-
-
-def listing(console: Console, lines: Iterable[str], indent: str = "  ") -> None:
-    """Print one line per entry."""
-    for line in lines:
-        paragraph(console, f"{indent}{line}")
-
-
-def rows(console: Console, header: Sequence[str], body: Iterable[Sequence[object]]) -> None:
-    """Print rows of plain values under a header."""
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for name in header:
-        table.add_column(literal(name))
-    for row in body:
-        table.add_row(*(literal("-" if _absent(cell) else cell) for cell in row))
-    console.print(table)

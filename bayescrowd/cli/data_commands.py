@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from bayescrowd.cli import console, folder, values
+from bayescrowd.cli import console, values
+from bayescrowd.cli import folder as files
 from bayescrowd.cli.labels import labels_options, read
 from bayescrowd.cli.models import make_model
 
@@ -20,16 +21,16 @@ def summary_command(**options: Any) -> None:
 
 
 @click.command("datasets", short_help="List the named data sets.")
-def datasets_command() -> None:
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Also the sets NAME/labels.csv in this folder.",
+)
+def datasets_command(folder: Path | None) -> None:
     """List the data sets that `--dataset NAME` takes."""
     import bayescrowd as bc
 
-    found = bc.datasets.list()
-    out = console.output()
-    if hasattr(found, "columns"):
-        console.show_frame(out, found)
-    else:
-        console.listing(out, [str(entry) for entry in found], indent="")
+    console.show_frame(console.output(), bc.datasets.list(folder).set_index("name"))
 
 
 @click.command("simulate", short_help="Make labels with known truth.")
@@ -52,7 +53,7 @@ def simulate_command(
     The file has the columns item, worker, label and truth, which `bayescrowd fit` recognises; no fit reads the truth.
     """
     prior_values = values.pairs("--prior", priors)
-    folder.check(out.parent, [out.name])
+    files.check(out.parent, [out.name])
     import bayescrowd as bc
 
     named = values.names(classes) or []
@@ -62,7 +63,7 @@ def simulate_command(
     given = {name: value for name, value in others.items() if value is not None}
     simulation = bc.simulate(make_model(model, prior_values), n_items=items, n_workers=workers, **given)
     frame = simulation.labels.to_frame()
-    folder.write(out.parent, {out.name: lambda path: frame.to_csv(path, index=False, lineterminator="\n")})
+    files.write(out.parent, {out.name: lambda path: frame.to_csv(path, index=False, lineterminator="\n")})
     console.paragraph(
         console.output(),
         f"{len(frame)} labels of {items} items by {workers} workers, with truth, in {out}",

@@ -14,10 +14,10 @@ from bayescrowd.cli.labels import labels_options, read
 from bayescrowd.cli.models import make_model
 
 if TYPE_CHECKING:
-    import pandas
+    import pandas as pd
 
-    import bayescrowd.data.labels
-    import bayescrowd.fit
+    from bayescrowd.data.labels import CrowdLabels
+    from bayescrowd.fit import Fit
 
 FILES = ("consensus.csv", "workers.csv", "fit.nc")
 _FIRST, _UNSURE, _WORKERS = 8, 5, 20
@@ -89,14 +89,14 @@ def fit_command(
 
 
 def _fit(
-    labels: bayescrowd.data.labels.CrowdLabels,
+    labels: CrowdLabels,
     model: str | None,
     engine: str | None,
     init: str | None,
     priors: dict[str, Any],
     settings: dict[str, Any],
     progress: bool,
-) -> bayescrowd.fit.Fit:
+) -> Fit:
     import bayescrowd as bc
 
     arguments: dict[str, Any] = dict(settings)
@@ -110,22 +110,22 @@ def _fit(
     return bc.fit(labels, progress=progress, **arguments)
 
 
-def _save(fit: bayescrowd.fit.Fit, out: Path) -> None:
-    def table(frame: pandas.DataFrame) -> Callable[[Path], object]:
+def _save(fit: Fit, out: Path) -> None:
+    def table(frame: pd.DataFrame) -> Callable[[Path], object]:
         return lambda path: frame.to_csv(path, lineterminator="\n", encoding="utf-8")
 
     writers = (table(fit.consensus()), table(fit.workers()), fit.save)
     folder.write(out, dict(zip(FILES, writers, strict=True)))
 
 
-def show_labels(labels: bayescrowd.data.labels.CrowdLabels) -> None:
+def show_labels(labels: CrowdLabels) -> None:
     """Print what the labels are like."""
     out = console.output()
     console.heading(out, "Labels")
     console.paragraph(out, labels.summary())
 
 
-def show_fit(fit: bayescrowd.fit.Fit, labels: bayescrowd.data.labels.CrowdLabels) -> None:
+def show_fit(fit: Fit, labels: CrowdLabels) -> None:
     """Print the consensus, the workers and the diagnosis of a fit."""
     out = console.output()
     consensus = fit.consensus()
@@ -154,7 +154,7 @@ def show_fit(fit: bayescrowd.fit.Fit, labels: bayescrowd.data.labels.CrowdLabels
     console.paragraph(out, fit.diagnose())
 
 
-def _show_score(consensus: pandas.DataFrame, labels: bayescrowd.data.labels.CrowdLabels) -> None:
+def _show_score(consensus: pd.DataFrame, labels: CrowdLabels) -> None:
     """Print the share of items whose truth came along that the consensus gets right."""
     if labels.truth is None:
         return

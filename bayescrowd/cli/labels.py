@@ -11,7 +11,7 @@ import click
 from bayescrowd.cli import values
 
 if TYPE_CHECKING:
-    import bayescrowd.data.labels
+    from bayescrowd.data.labels import CrowdLabels
 
 LAYOUTS = ("long", "wide", "counts")
 OPTIONAL = ("weight", "gold", "truth")
@@ -22,7 +22,7 @@ _OPTIONS = (
     click.option("--dataset", metavar="NAME", help="A named data set instead of a file; see `bayescrowd datasets`."),
     click.option(
         "--folder",
-        type=click.Path(path_type=Path),
+        type=click.Path(path_type=Path, exists=True, file_okay=False),
         help="Folder of data sets (NAME/labels.csv) to look in before downloading; default: BAYESCROWD_DATA.",
     ),
     click.option("--item", metavar="COLUMN", help="Column of the items; usual names are recognised."),
@@ -64,7 +64,7 @@ def read(
     missing: str | None,
     ignore: tuple[str, ...],
     **others: str | None,
-) -> bayescrowd.data.labels.CrowdLabels:
+) -> CrowdLabels:
     """Return the labels that the options ask for.
 
     Parameters
@@ -92,17 +92,17 @@ def read(
     twice = [name for name in ignore if name in about_a_file]
     if twice:
         raise click.UsageError("; ".join(f"--{name} and --ignore {name} exclude each other" for name in twice))
-    if (file is None) == (dataset is None):
+    if file is not None and dataset is None:
+        if folder is not None:
+            raise click.UsageError("--folder goes with --dataset")
+        return bc.read_labels(file, **about_a_file | dict.fromkeys(ignore, False))
+    if dataset is None or file is not None:
         raise click.UsageError("give either a file of labels or --dataset NAME (`bayescrowd datasets` lists them)")
-    if dataset is not None:
-        about = [*about_a_file, *(["ignore"] if ignore else [])]
-        if about:
-            options = ", ".join(f"--{name}" for name in about)
-            raise click.UsageError(f"{options}: only for a file; a named data set has its own columns")
-        return bc.datasets.load(dataset) if folder is None else bc.datasets.load(dataset, folder=folder)
-    if folder is not None:
-        raise click.UsageError("--folder goes with --dataset")
-    return bc.read_labels(file, **about_a_file | dict.fromkeys(ignore, False))
+    about = [*about_a_file, *(["ignore"] if ignore else [])]
+    if about:
+        options = ", ".join(f"--{name}" for name in about)
+        raise click.UsageError(f"{options}: only for a file; a named data set has its own columns")
+    return bc.datasets.load(dataset) if folder is None else bc.datasets.load(dataset, folder=folder)
 
 
 def _lists(classes: str | None, label_values: str | None, missing: str | None) -> dict[str, list[Any]]:

@@ -6,10 +6,10 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import bayescrowd.model
+    from bayescrowd.model import Model
 
 
-def make_model(name: str, priors: dict[str, Any]) -> bayescrowd.model.Model:
+def make_model(name: str, priors: dict[str, Any]) -> Model:
     """Return a model with the priors given.
 
     Parameters
@@ -37,5 +37,5 @@ def make_model(name: str, priors: dict[str, Any]) -> bayescrowd.model.Model:
     unknown = [key for key in priors if key not in valid]
     if unknown:
         raise ModelError(f"model {name!r} has no {shorten(unknown)}; it has {', '.join(valid)}")
-    model: bayescrowd.model.Model = cls(**priors)
+    model: Model = cls(**priors)
     return model

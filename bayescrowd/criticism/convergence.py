@@ -20,6 +20,7 @@ __all__ = ["Diagnosis", "Finding", "diagnose", "vanished_classes"]
 
 _FEW_LABELS = 3
 _ENOUGH_DRAWS = 400
+_ROUGH_DRAWS = 100
 _EDGE = 1e-9
 _IDENTIFY = "favour the diagonal, confusion_prior=bc.diagonal(3, 1), or give the true class of some items as gold"
 
@@ -140,6 +141,7 @@ def _sampling(tree: xr.DataTree, table: pd.DataFrame, converged: bool | None) ->
         return findings, {"quantities": table}
     worst, r_hat = str(table.index[0]), float(table["r_hat"].iloc[0])
     bulk, tail = float(table["ess_bulk"].min()), float(table["ess_tail"].min())
+    usable = "means are usable, interval ends are rough" if bulk >= _ROUGH_DRAWS else "even means are rough"
     more = f"draws={_round_up(n_draws * min(max(2.0, _ENOUGH_DRAWS / max(bulk, 1.0)), 20.0))}"
     if converged is False:
         invariant = table[table["invariant"]]
@@ -165,7 +167,7 @@ def _sampling(tree: xr.DataTree, table: pd.DataFrame, converged: bool | None) ->
                 "caution",
                 "few-effective-draws",
                 f"R-hat up to {r_hat:.3f} ({worst}), effective draws down to {bulk:.0f} (bulk) and {tail:.0f} (tails): "
-                f"means are usable, interval ends are rough.",
+                f"{usable}.",
                 f"fit again with {more}",
             )
         )
@@ -294,9 +296,13 @@ def _against_majority(tree: xr.DataTree) -> tuple[int, Finding]:
     changed = free & ~among
     items = ids(tree, "item")
     n_changed = int(changed.sum())
-    ties = f"; it also decides {int((free & tied).sum())} ties" if (free & tied).any() else ""
+    n_ties = int((free & tied).sum())
+    ties = f"; it also decides {n_ties} tie{'s' * (n_ties > 1)}" if n_ties else ""
     if n_changed:
-        text = f"{n_changed} of {len(items)} items differ from the majority vote ({shorten(items[changed])}){ties}."
+        text = (
+            f"The consensus differs from the majority vote on {n_changed} of {len(items)} items "
+            f"({shorten(items[changed])}){ties}."
+        )
     else:
         text = f"The consensus equals the majority vote on every item with a clear majority{ties}."
     return n_changed, Finding("note", "majority", text)

@@ -7,9 +7,8 @@ labels than the others) go to a plain list instead. An annotation is stored as o
 (worker, label) pair. A cell one past the end means "no annotation here".
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import jax
 import numpy as np
@@ -46,13 +45,27 @@ class Sizes:
 
 
 class Table(Protocol):
-    """What this module needs of a label table (`CrowdLabels` has it)."""
+    """What layouts, starts and engines need of a label table (`CrowdLabels` has it)."""
 
-    item_code: np.ndarray
-    worker_code: np.ndarray
-    label_code: np.ndarray
-    weight: np.ndarray | None
-    gold_code: np.ndarray
+    @property
+    def item_code(self) -> np.ndarray:
+        """Item of each annotation."""
+
+    @property
+    def worker_code(self) -> np.ndarray:
+        """Worker of each annotation."""
+
+    @property
+    def label_code(self) -> np.ndarray:
+        """Label of each annotation."""
+
+    @property
+    def weight(self) -> np.ndarray | None:
+        """Weight of each annotation."""
+
+    @property
+    def gold_code(self) -> np.ndarray:
+        """Known class of each item, -1 where unknown."""
 
     @property
     def n_items(self) -> int:
@@ -63,11 +76,11 @@ class Table(Protocol):
         """Number of workers."""
 
     @property
-    def classes(self) -> Sequence[object]:
+    def classes(self) -> Any:
         """Class values."""
 
     @property
-    def label_values(self) -> Sequence[object]:
+    def label_values(self) -> Any:
         """Label values, classes first."""
 
 
@@ -308,7 +321,7 @@ def build_padded(labels: Table, *, with_labels: bool = True) -> PaddedLabels:
     at = (item[order], position)
 
     def table(values: np.ndarray, fill: float, dtype: type) -> np.ndarray:
-        out = np.full(shape, fill, dtype)
+        out: np.ndarray = np.full(shape, fill, dtype)
         out[at] = values[order]
         return out
 

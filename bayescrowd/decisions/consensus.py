@@ -114,7 +114,9 @@ def _leaders(table: np.ndarray, items: pd.Index, ties: str, seed: int) -> tuple[
     elif ties == "random":
         for row in np.flatnonzero(tied):
             # Drawn from the item's id, not from its position: the order of rows must not matter.
-            random = np.random.default_rng([seed, zlib.crc32(repr(items[int(row)]).encode("utf-8", "backslashreplace"))])
+            random = np.random.default_rng(
+                [seed, zlib.crc32(repr(items[int(row)]).encode("utf-8", "backslashreplace"))]
+            )
             code[row] = random.choice(np.flatnonzero(leads[row]))
     return code, tied
 

@@ -1,7 +1,7 @@
 """What every engine takes and gives: `Engine`, `Run`, `Status`, and the conditional probabilities of states.
 
-An engine is one file that defines ``ENGINE``; it is found by looking. It takes a label table and a model's parts, never a
-particular model, and returns host arrays of exact sizes in the caller's order.
+An engine is one file that defines ``ENGINE``; it is found by looking. It takes a label table and a model's parts, never
+a particular model, and returns host arrays of exact sizes in the caller's order.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,11 +1,11 @@
 r"""Expectation maximisation: the point that maximises the likelihood (or the posterior density), states summed out.
 
 The E-step computes the probabilities of the states given the parameters, the M-step sets every table to its expected
-relative frequencies (plus prior pseudo-counts minus one for ``objective="posterior"``). Both are exact, so the objective
-never falls. Three maps make one accelerated step (SQUAREM): with :math:`r = \theta_1 - \theta_0` and
-:math:`v = (\theta_2 - \theta_1) - r`, extrapolate to :math:`\theta_0 - 2 a r + a^2 v`, :math:`a = -|r| / |v|`, and apply
-the map once more. An extrapolation whose objective is below that of :math:`\theta_1` is thrown away, which keeps the
-sequence monotone.
+relative frequencies (plus prior pseudo-counts minus one for ``objective="posterior"``). Both are exact, so the
+objective never falls. Three maps make one accelerated step (SQUAREM): with :math:`r = \theta_1 - \theta_0` and
+:math:`v = (\theta_2 - \theta_1) - r`, extrapolate to :math:`\theta_0 - 2 a r + a^2 v`, :math:`a = -|r| / |v|`, and
+apply the map once more. An extrapolation whose objective is below that of :math:`\theta_1` is thrown away, which keeps
+the sequence monotone.
 
 References
 ----------
@@ -295,8 +295,8 @@ def _check(model: Model, settings: Settings) -> None:
     if settings.objective == "posterior" and not model.has_routes:
         require(
             model.has_mode,
-            f"objective='posterior' needs a posterior density with a mode, which model {model.name!r} does not vouch for; "
-            "use objective='likelihood' or engine='nuts'",
+            f"objective='posterior' needs a posterior density with a mode, which model {model.name!r} does not vouch "
+            "for; use objective='likelihood' or engine='nuts'",
         )
 
 
@@ -310,8 +310,8 @@ def _check_concentrations(model: Model, sizes: Sizes) -> None:
     require(
         not low,
         problems_message(
-            "objective='posterior' has no maximum where a Dirichlet concentration is below 1; pass larger priors (such as "
-            "confusion_prior=bc.diagonal(2.5, 1)), objective='likelihood' or engine='nuts'",
+            "objective='posterior' has no maximum where a Dirichlet concentration is below 1; pass larger priors (such "
+            "as confusion_prior=bc.diagonal(2.5, 1)), objective='likelihood' or engine='nuts'",
             low,
         ),
     )

@@ -1,7 +1,7 @@
 """NumPyro's No-U-Turn sampler on the parameters, all states summed out.
 
-The density is the closed-form marginal (one grid of worker x label x state, see `bayescrowd.kernels`), or on request the
-model's own enumerated program. Chains run side by side in threads, in chunks, so that progress can be told and an
+The density is the closed-form marginal (one grid of worker x label x state, see `bayescrowd.kernels`), or on request
+the model's own enumerated program. Chains run side by side in threads, in chunks, so that progress can be told and an
 interrupt keeps the draws so far. For every draw the conditional probabilities of the states are computed and averaged:
 no class is ever sampled and counted.
 
@@ -180,7 +180,9 @@ def _enumerated(job: Job, data: Any, parameters: dict[str, Any]) -> _Sampler:
     return _build(info.potential_fn, settings.warmup, settings.target_accept, settings.max_tree_depth)
 
 
-def _advance(chain: _Chain, job: Job, sampler: _Sampler, arrays: LabelArrays, data: Any, keep: bool, limit: int) -> None:
+def _advance(
+    chain: _Chain, job: Job, sampler: _Sampler, arrays: LabelArrays, data: Any, *, keep: bool, limit: int
+) -> None:
     """Take one chunk of a chain: of its warmup, or of its draws."""
     settings: Settings = job.settings
     warming = chain.warmed < settings.warmup
@@ -188,7 +190,7 @@ def _advance(chain: _Chain, job: Job, sampler: _Sampler, arrays: LabelArrays, da
     n_steps = min(limit, left)
     chain.state, positions, stats = sampler.step(chain.state, job.model, data, n_steps)
     if warming:
-        jax.block_until_ready(chain.state)
+        chain.state.i.block_until_ready()
         chain.warmed += n_steps
         return
     total, parameters, log_likelihood = _evaluate(job.model, arrays, positions, n_steps)
@@ -212,7 +214,7 @@ def _sample(job: Job, sampler: _Sampler, chains: list[_Chain], arrays: LabelArra
         limit = _FIRST_CHUNK
         with double_precision():
             while chain.drawn < settings.draws and not stop.is_set():
-                _advance(chain, job, sampler, arrays, data, keep, limit)
+                _advance(chain, job, sampler, arrays, data, keep=keep, limit=limit)
                 limit = _CHUNK
 
     job.reporter.start("compiling", goal)
@@ -220,7 +222,7 @@ def _sample(job: Job, sampler: _Sampler, chains: list[_Chain], arrays: LabelArra
     pool = concurrent.futures.ThreadPoolExecutor(min(len(chains), os.cpu_count() or 1))
     try:
         # One step before the threads start: they then share the compiled code.
-        _advance(chains[0], job, sampler, arrays, data, keep, 1)
+        _advance(chains[0], job, sampler, arrays, data, keep=keep, limit=1)
         job.reporter.start(f"NUTS, {settings.chains} chains", goal)
         futures = [pool.submit(work, chain) for chain in chains]
         while not all(future.done() for future in futures):
@@ -250,14 +252,16 @@ def _gather(job: Job, chains: list[_Chain], *, interrupted: bool) -> Run:
         notes.append(f"{len(chains) - len(usable)} of {len(chains)} chains were interrupted during warmup and left out")
     sentence = f"{settings.chains} chains of {settings.draws} draws after {settings.warmup} steps of warmup."
     if interrupted:
-        sentence = f"Interrupted: {len(usable)} chains of {n_draws} draws are kept of {settings.chains} x {settings.draws}."
+        sentence = (
+            f"Interrupted: {len(usable)} chains of {n_draws} draws are kept of {settings.chains} x {settings.draws}."
+        )
 
-    def stack(pieces: Callable[[_Chain], list[Any]]) -> np.ndarray:
-        return np.stack([np.concatenate(pieces(chain))[:n_draws] for chain in usable])
+    def stack(pieces: list[list[Any]]) -> np.ndarray:
+        return np.stack([np.concatenate(of_chain)[:n_draws] for of_chain in pieces])
 
     names = usable[0].parameters[0]
-    draws = {name: stack(lambda chain, name=name: [part[name] for part in chain.parameters]) for name in names}
-    stats = {name: stack(lambda chain, name=name: [part[name] for part in chain.stats]) for name in _STATS}
+    draws = {name: stack([[part[name] for part in chain.parameters] for chain in usable]) for name in names}
+    stats = {name: stack([[part[name] for part in chain.stats] for chain in usable]) for name in _STATS}
     stats["diverging"] = stats["diverging"] > 0
     stats["n_steps"] = stats["n_steps"].astype(np.int64)
     stats["tree_depth"] = np.ceil(np.log2(stats["n_steps"] + 1)).astype(np.int64)
@@ -270,7 +274,7 @@ def _gather(job: Job, chains: list[_Chain], *, interrupted: bool) -> Run:
         draws=draws,
         state_probability=by_chain.mean(axis=0),
         state_probability_by_chain=by_chain,
-        log_likelihood=stack(lambda chain: chain.log_likelihood) if kept else None,
+        log_likelihood=stack([chain.log_likelihood for chain in usable]) if kept else None,
         sample_stats=stats,
         objective=None,
         status=Status("interrupted" if interrupted else "sampled", sentence, False if interrupted else None),
@@ -308,7 +312,9 @@ def run(job: Job) -> Run:
             sampler = _enumerated(job, data, starts[0])
         else:
             structure = jax.tree.structure((job.model, arrays))
-            shapes = tuple((np.shape(leaf), str(jnp.result_type(leaf))) for leaf in jax.tree.leaves((job.model, arrays)))
+            shapes = tuple(
+                (np.shape(leaf), str(jnp.result_type(leaf))) for leaf in jax.tree.leaves((job.model, arrays))
+            )
             sampler = _sampler(structure, shapes, settings.warmup, settings.target_accept, settings.max_tree_depth)
         keys = jax.random.split(jax.random.key(job.seed), settings.chains)
         chains = []

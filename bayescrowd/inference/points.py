@@ -64,9 +64,7 @@ def dispersed(
     if not model.has_routes:
         neutral = unconstrain(model, arrays.sizes, model.neutral_point(arrays.sizes))
         position = climb(model, arrays, rows, neutral, density="unconstrained", steps=50)
-        position = {
-            name: value + _JITTER * random.standard_normal(np.shape(value)) for name, value in position.items()
-        }
+        position = {name: value + _JITTER * random.standard_normal(np.shape(value)) for name, value in position.items()}
         return {name: np.asarray(value) for name, value in constrain(model, arrays.sizes, position).items()}
     tables = tables_of(model, arrays.sizes)
     alpha = np.asarray(concentration(model, arrays.sizes))
@@ -111,9 +109,7 @@ def expect(model: Model, arrays: LabelArrays, position: Position, *, posterior: 
     return objective, responsibilities(table, arrays)
 
 
-def climb(
-    model: Model, arrays: LabelArrays, rows: Any, position: Position, *, density: str, steps: int
-) -> Position:
+def climb(model: Model, arrays: LabelArrays, rows: Any, position: Position, *, density: str, steps: int) -> Position:
     """Climb the expected log joint given the probabilities of the states, by L-BFGS.
 
     Parameters
@@ -140,7 +136,7 @@ def climb(
     flat, unravel = ravel_pytree(position)
 
     def loss(vector: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient = _loss(model, arrays, rows, unravel(vector), density=density)
+        value, gradient = _loss(model, arrays, rows, unravel(jnp.asarray(vector)), density=density)
         return float(value), np.asarray(ravel_pytree(gradient)[0])
 
     before = loss(np.asarray(flat))[0]

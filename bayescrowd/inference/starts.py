@@ -83,7 +83,9 @@ def resolve(init: Any, labels: Table, model: Model) -> np.ndarray:
     """
     if isinstance(init, str):
         if init not in _NAMES:
-            raise EngineError(f"there is no start {init!r}; init takes {', '.join(map(repr, _NAMES))}, a Fit or an array")
+            raise EngineError(
+                f"there is no start {init!r}; init takes {', '.join(map(repr, _NAMES))}, a Fit or an array"
+            )
         start = majority(labels)
     elif hasattr(init, "class_probabilities"):
         start = _from_fit(init, labels)
@@ -116,7 +118,9 @@ def _from_array(init: Any, labels: Table, model: Model) -> np.ndarray:
     try:
         start = np.asarray(init, float)
     except (TypeError, ValueError):
-        raise EngineError(f"init must be a name, a Fit or an array of probabilities, not {type(init).__name__}") from None
+        raise EngineError(
+            f"init must be a name, a Fit or an array of probabilities, not {type(init).__name__}"
+        ) from None
     if start.shape not in shapes:
         raise EngineError(f"init has shape {start.shape}; it must be item x class, {shapes[0]}")
     bad = ~np.isfinite(start).all(axis=1) | (start < 0).any(axis=1) | ~(np.abs(start.sum(axis=1) - 1) < 1e-6)

@@ -1,8 +1,10 @@
-"""The posterior of the continuous parameters, states summed out: as a NumPyro program and on the unconstrained scale."""
+"""The posterior of the continuous parameters, states summed out: as a NumPyro program, and unconstrained."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpyro
 from numpyro.infer.util import constrain_fn, unconstrain_fn
@@ -62,6 +64,7 @@ def constrain(model: Model, sizes: Sizes, position: Mapping[str, Any]) -> dict[s
     return values
 
 
+@partial(jax.jit, static_argnums=1)
 def unconstrain(model: Model, sizes: Sizes, parameters: Parameters) -> dict[str, Any]:
     """Map values of the parameter sites to the unconstrained scale.
 

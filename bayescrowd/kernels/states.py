@@ -3,8 +3,6 @@
 State ``s = difficulty * n_classes + class``. Gold items are clamped: all states of another class have probability zero.
 """
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,7 +1,7 @@
 """All probability tables of a model in one flat vector, and the Dirichlet maths on it.
 
-Every Dirichlet row and every Beta (two columns: value, complement) of every site lies in one vector of entries; a row is
-a run of entries that sum to one. Mode, mean, density and draws are then one line each.
+Every Dirichlet row and every Beta (two columns: value, complement) of every site lies in one vector of entries; a row
+is a run of entries that sum to one. Mode, mean, density and draws are then one line each.
 """
 
 import functools

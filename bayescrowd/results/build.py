@@ -94,7 +94,7 @@ def build_tree(
     --------
     >>> import bayescrowd as bc
     >>> sorted(bc.fit(bc.datasets.load("anesthesia")).idata.children)
-    ['constant_data', 'latent', 'observed_data', 'optimization', 'point_estimate', 'truth']
+    ['constant_data', 'latent', 'observed_data', 'optimization', 'point_estimate']
     """
     remember(type(model))
     sizes = sizes_of(labels)

@@ -117,6 +117,12 @@ def memory(*, quick: bool) -> list[Cell]:
     table = {"items": 5 * half, "workers": 500, "classes": 10, "per_item": 5}
     options = {"engine": "nuts", "chains": 2, "warmup": 10, "draws": 20, "max_tree_depth": 3}
     cells.append(Cell("memory", "500k labels, 10 classes", "nuts", "starting:peak", table, options))
+    # As many draws as by default, on few items: what is kept of the draws.
+    small = {"items": 1000, "workers": 500, "classes": 10, "per_item": 5}
+    many = {"engine": "nuts", "chains": 4, "warmup": 10, "draws": 1000, "max_tree_depth": 1}
+    cells.append(
+        Cell("memory", "5k labels, 500 workers, 10 classes, 4 x 1000 draws", "nuts", "starting:peak", small, many)
+    )
     return cells[1:2] if quick else cells
 
 

@@ -41,6 +41,7 @@ class Clock:
         self.facts["base_mb"] = peak_mb()
         self._timer.start()
         self._begun = self._last = time.perf_counter()
+        self._cpu = time.process_time()
         return self
 
     def lap(self, name: str) -> float:
@@ -51,12 +52,14 @@ class Clock:
 
     def __exit__(self, *error: object) -> None:
         self.seconds = time.perf_counter() - self._begun
+        self.facts["cpu_seconds"] = time.process_time() - self._cpu
         self._timer.cancel()
         # Read before anything else is computed: the judging that follows is not part of the work.
         self.facts["peak_mb"] = peak_mb()
 
     def _give_up(self) -> None:
         self.seconds = self.cap
+        self.facts["cpu_seconds"] = time.process_time() - self._cpu
         self.facts["peak_mb"] = peak_mb()
         self.write(capped=True, **self.known_when_capped())
         os._exit(0)

@@ -81,4 +81,5 @@ def peak(clock: Clock, table: LabelTable, *, engine: str = "em", **options: Any)
         warnings.simplefilter("ignore", bc.ConvergenceWarning)
         fit = bc.fit(labels, engine=engine, progress=False, **options)
         fit.class_probabilities()
-    return {"states": table.n_classes, "labels": len(table.item), "items": len(table.truth)}
+    n_workers, states = int(table.worker.max()) + 1, table.n_classes
+    return {"cells": (len(table.item) + len(table.truth) + n_workers * states) * states}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import os
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -49,8 +50,9 @@ class LabelTable(NamedTuple):
 
 
 def name_of(spec: dict[str, Any]) -> str:
-    """File name of a table."""
-    return "-".join(f"{key}={value}" for key, value in sorted(spec.items()))
+    """File name of a table; it changes with this module."""
+    code = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:8]
+    return "-".join([*(f"{key}={value}" for key, value in sorted(spec.items())), code])
 
 
 def data_folder() -> Path | None:
@@ -82,7 +84,7 @@ def simulate(
     """Simulate labels by workers whose accuracies average .75 (Beta(7.5, 2.5)), errors unevenly spread.
 
     Shapes: "even" (every item has `per_item` labels by different workers), "one-item" (`extra` more labels, all on
-    item 0), "one-worker" (worker 0 gives half of all labels).
+    item 0), "one-worker" (worker 0 gives half of all labels; for two labels per item).
     """
     random = np.random.default_rng(seed)
     prevalence = np.linspace(2.0, 1.0, classes)
@@ -97,10 +99,7 @@ def simulate(
     who = _distinct(random, items, workers, per_item)
     if shape == "one-worker":
         who[:, : per_item // 2] = 0
-        if per_item % 2:
-            who[: items // 2, per_item // 2] = 0
-        if per_item > 2:
-            who[:, per_item // 2 + 1 :] = 1 + who[:, per_item // 2 + 1 :] % (workers - 1)
+        who[:, per_item // 2 :] = 1 + who[:, per_item // 2 :] % (workers - 1)
     item = np.repeat(np.arange(items, dtype=np.int32), per_item)
     worker = who.ravel().astype(np.int32)
     if shape == "one-item":
@@ -142,5 +141,5 @@ def _read(name: str) -> LabelTable:
         with known.open(encoding="utf-8", newline="") as file:
             for row in csv.DictReader(file):
                 if row["item"] in codes[0]:
-                    truth[codes[0][row["item"]]] = codes[2].get(row["truth"], -1)
+                    truth[codes[0][row["item"]]] = codes[2].get(row["label"], -1)
     return LabelTable(*coded.T.copy(), truth)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from benchmarks import cells, measure, report, runner, tables
 
 TINY = {"items": 30, "workers": 4, "classes": 2, "per_item": 3}
@@ -44,7 +45,9 @@ def test_a_run_measures_resumes_caps_and_reports(tmp_path: Path) -> None:
     said: list[str] = []
     plan = [
         runner.Cell("em-fit", "tiny", "bayescrowd", "em:fit_bayescrowd", TINY),
-        runner.Cell("em-pass", "tiny", "plain JAX scatter, float64", "em:pass_scatter", TINY, {"double": True, "repeats": 1}),
+        runner.Cell(
+            "em-pass", "tiny", "plain JAX scatter, float64", "em:pass_scatter", TINY, {"double": True, "repeats": 1}
+        ),
         runner.Cell("em-pass", "tiny", "capped", "em:pass_scatter", TINY, cap=1e-3),
         runner.Cell("em-pass", "tiny", "broken", "em:no_such_function", TINY),
         runner.Cell("em-pass", "tiny", "absent", "em:pass_scatter", TINY, needs="no-such-distribution"),

@@ -341,6 +341,14 @@ def test_datasets_lists_the_shipped_ones() -> None:
         assert name in out
 
 
+def test_datasets_in_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "labels.csv").write_text(LABELS)
+    assert "mine" in run("datasets", "--folder", tmp_path).stdout
+    assert "classes 2" in " ".join(run("summary", "--dataset", "mine", "--folder", tmp_path).stdout.split())
+    assert "nowhere" in _fails("datasets", "--folder", tmp_path / "nowhere")
+
+
 class TestSimulate:
     def test_writes_labels_that_fit_reads(self, tmp_path: Path) -> None:
         path = tmp_path / "labels.csv"

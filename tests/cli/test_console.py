@@ -39,7 +39,7 @@ def test_control_characters_do_not_reach_the_terminal() -> None:
         (np.array([1.0, 2.0]), ["1", "2"]),
         (np.array([0.0, 1.0]), ["0.000", "1.000"]),
         (np.array([123456.5, np.inf]), ["1.235e+05", "inf"]),
-        (np.array([True, False]), ["yes", ""]),
+        (np.array([True, False]), ["yes", "no"]),
         (np.array([3, -1]), ["3", "-1"]),
         (np.array(["a", None], dtype=object), ["a", "-"]),
         (pd.array(["a", pd.NA], dtype="string"), ["a", "-"]),

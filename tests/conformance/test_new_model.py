@@ -142,3 +142,17 @@ def test_the_front_door_takes_it():
     assert fit.confusion("worker1").shape == (3, 3)
     assert fit.model == MODEL
     assert "one-coin" in repr(fit)
+
+
+def test_the_skeleton_to_copy_passes():
+    """The template is a working model, so that a newcomer starts from something right."""
+    import importlib
+
+    template = importlib.import_module("bayescrowd.models._template").OneCoin()
+    labels = CASES["everything"]()
+    template.check(sizes_of(labels))
+    parameters = checks.prior_draw(template, sizes_of(labels), seed=2)
+    brute = checks.brute_density(template, labels, parameters)
+    assert checks.enumerated_density(template, labels, parameters) == pytest.approx(brute, abs=1e-10)
+    assert checks.marginal_density(template, labels, parameters) == pytest.approx(brute, abs=1e-10)
+    assert checks.route_gap(template, labels, parameters) < 1e-12

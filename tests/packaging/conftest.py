@@ -29,7 +29,9 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def distributions(source: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """The wheel and the sdist, by the build backend itself: no isolation, so no network."""
     out = tmp_path_factory.mktemp("dist")
-    code = "import sys; out = sys.argv[1]; from setuptools import build_meta as b; b.build_sdist(out); b.build_wheel(out)"
+    code = (
+        "import sys; out = sys.argv[1]; from setuptools import build_meta as b; b.build_sdist(out); b.build_wheel(out)"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code, str(out)], cwd=source, capture_output=True, text=True, check=False
     )
