@@ -7,9 +7,9 @@ is stated twice.
 """
 
 import abc
+import contextlib
 import dataclasses
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -17,18 +17,28 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
-from jaxtyping import Array, Float
-from numpyro import distributions as dist
 from numpyro import handlers
 
 from bayescrowd.data.arrays import PaddedLabels, Sizes
 from bayescrowd.errors import ModelError, problems_message
+from bayescrowd.priors import Diagonal, Prior, diagonal, from_plain, plain, prior_problems
+from bayescrowd.sites import Site, read_site, trace_sites
 
-__all__ = ["At", "Diagonal", "Model", "Route", "Site", "Sizes", "annotations", "diagonal", "observe_gold"]
+__all__ = [
+    "At",
+    "Diagonal",
+    "Model",
+    "Parameters",
+    "Prior",
+    "Route",
+    "Site",
+    "Sizes",
+    "annotations",
+    "diagonal",
+    "observe_gold",
+]
 
 type Parameters = Mapping[str, Any]
-type Prior = Any
-"""A prior's concentration: a number, an array that broadcasts to the table, or a `Diagonal`."""
 
 
 class At(NamedTuple):
@@ -66,103 +76,6 @@ class Route(NamedTuple):
     cells: dict[str, tuple[Any, ...]]
     log_constant: Any = 0.0
     counted: Any = True
-
-
-@dataclass(frozen=True)
-class Site:
-    """One parameter site as the trace of `Model.parameters` shows it.
-
-    Parameters
-    ----------
-    name : str
-        Name of the site.
-    dims : tuple of str
-        Name of each axis, in order.
-    shape : tuple of int
-        Shape of a draw.
-    kind : str
-        ``"dirichlet"``, ``"beta"`` or ``"other"``.
-    concentration : array or None
-        Concentrations with the shape of a draw; for a Beta a last axis of length two is added (value, complement).
-    """
-
-    name: str
-    dims: tuple[str, ...]
-    shape: tuple[int, ...]
-    kind: str
-    concentration: Any
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class Diagonal:
-    """A class x label concentration with one value on the diagonal and another off it, whatever the sizes.
-
-    Parameters
-    ----------
-    on : float
-        Concentration where the label is the class.
-    off : float
-        Concentration elsewhere, labels that are no class included.
-    """
-
-    on: Any
-    off: Any
-
-    def table(self, n_classes: int, n_labels: int) -> Float[Array, "class label"]:
-        """Write the concentration out as a class x label array.
-
-        Parameters
-        ----------
-        n_classes, n_labels : int
-            Its shape.
-
-        Returns
-        -------
-        array [class, label]
-            ``on`` on the diagonal, ``off`` elsewhere.
-        """
-        return self.off + (self.on - self.off) * jnp.eye(n_classes, n_labels)
-
-
-def diagonal(on: float, off: float) -> Diagonal:
-    """Prior for confusion matrices that favours (or disfavours) the right label.
-
-    Parameters
-    ----------
-    on : float
-        Dirichlet concentration (pseudo-count) of the label that equals the class.
-    off : float
-        Concentration of every other label.
-
-    Returns
-    -------
-    Diagonal
-        To be passed as ``confusion_prior``; its shape follows the data.
-
-    Raises
-    ------
-    ModelError
-        Where a concentration is not a positive number.
-
-    Examples
-    --------
-    >>> import bayescrowd as bc
-    >>> bc.diagonal(3, 1).table(2, 3).tolist()
-    [[3.0, 1.0, 1.0], [1.0, 3.0, 1.0]]
-    """
-    problems = [
-        f"{name}={value!r} is not a positive number"
-        for name, value in (("on", on), ("off", off))
-        if not _is_positive(value)
-    ]
-    if problems:
-        raise ModelError(problems_message("diagonal(on, off) takes two Dirichlet concentrations", problems))
-    return Diagonal(float(on), float(off))
-
-
-def _is_positive(value: object) -> bool:
-    return isinstance(value, int | float | np.number) and not isinstance(value, bool) and 0 < float(value) < np.inf
 
 
 class Model(abc.ABC):
@@ -341,7 +254,7 @@ class Model(abc.ABC):
         found: dict[str, Site] = {}
 
         def concentrations(model: Model) -> dict[str, Any]:
-            found.update({name: _read_site(name, node) for name, node in model._trace(sizes, spread).items()})
+            found.update({name: read_site(name, node) for name, node in model._trace(sizes, spread).items()})
             return {name: site.concentration for name, site in found.items()}
 
         if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(self)):
@@ -372,9 +285,7 @@ class Model(abc.ABC):
         return {name: node["value"] for name, node in self._trace(sizes, None).items()}
 
     def _trace(self, sizes: Sizes, spread: int | None) -> dict[str, Any]:
-        placed = handlers.substitute(self.parameters, substitute_fn=_place(spread))
-        trace = handlers.trace(placed).get_trace(sizes)
-        return {n: node for n, node in trace.items() if node["type"] == "sample" and not node["is_observed"]}
+        return trace_sites(partial(self.parameters, sizes), spread)
 
     def check(self, sizes: Sizes) -> None:
         """Check the priors against the data's sizes; on the host, before any engine runs.
@@ -389,7 +300,7 @@ class Model(abc.ABC):
         ModelError
             Listing every prior that is not positive or does not fit the sizes, and every site that routes rule out.
         """
-        problems = [text for field in _fields(self) for text in _prior_problems(self, field.name, sizes)]
+        problems = [text for field in _fields(self) for text in prior_problems(field.name, getattr(self, field.name))]
         if not problems:
             try:
                 sites, again = self.sites(sizes), self.sites(sizes, spread=1)
@@ -415,7 +326,7 @@ class Model(abc.ABC):
         dict
             What `from_description` takes back; safe for JSON.
         """
-        return {field.name: _plain(getattr(self, field.name)) for field in _fields(self)}
+        return {field.name: plain(getattr(self, field.name)) for field in _fields(self)}
 
     @classmethod
     def from_description(cls, description: Mapping[str, Any]) -> Self:
@@ -431,12 +342,12 @@ class Model(abc.ABC):
         Model
             Equal to the model described.
         """
-        return cls(**{name: _unplain(value) for name, value in description.items()})
+        return cls(**{name: from_plain(value) for name, value in description.items()})
 
 
 @partial(jax.jit, static_argnums=(1, 2))
 def _concentrations(model: Model, sizes: Sizes, spread: int | None) -> list[Any]:
-    return [_read_site(name, node).concentration for name, node in model._trace(sizes, spread).items()]
+    return [read_site(name, node).concentration for name, node in model._trace(sizes, spread).items()]
 
 
 def observe_gold(true_class: Any, gold: Any) -> None:
@@ -456,7 +367,8 @@ def observe_gold(true_class: Any, gold: Any) -> None:
         numpyro.factor("gold", jnp.where((known < 0) | (known == true_class), 0.0, -jnp.inf))
 
 
-def annotations(table: PaddedLabels) -> Any:
+@contextlib.contextmanager
+def annotations(table: PaddedLabels) -> Iterator[None]:
     """Open the plate of an item's annotations: padding masked out, weights applied.
 
     Parameters
@@ -464,103 +376,23 @@ def annotations(table: PaddedLabels) -> Any:
     table : PaddedLabels
         The design.
 
-    Returns
-    -------
-    context manager
-        To be entered inside the item plate.
+    Yields
+    ------
+    None
+        Inside the item plate.
     """
-    return _Annotations(table)
-
-
-class _Annotations:
-    def __init__(self, table: PaddedLabels) -> None:
-        self._contexts = [numpyro.plate("annotation", table.n_positions, dim=-1), handlers.mask(mask=table.mask)]
-        if table.weight is not None:
-            self._contexts.append(handlers.scale(scale=table.weight))
-
-    def __enter__(self) -> None:
-        for context in self._contexts:
-            context.__enter__()
-
-    def __exit__(self, *error: Any) -> None:
-        for context in reversed(self._contexts):
-            context.__exit__(*error)
-
-
-def _on_host(value: Any) -> Any:
-    """Bring a value to the host, unless it is being traced (a model without priors inside a compiled function)."""
-    return value if value is None or isinstance(value, jax.core.Tracer) else np.asarray(value)
+    with numpyro.plate("annotation", table.n_positions, dim=-1), handlers.mask(mask=table.mask):
+        if table.weight is None:
+            yield
+        else:
+            with handlers.scale(scale=table.weight):
+                yield
 
 
 def _fields(model: Any) -> tuple[dataclasses.Field[Any], ...]:
     return dataclasses.fields(model)
 
 
-def _place(spread: int | None) -> Any:
-    """Substitute a point of each site's support, so that tracing draws (and compiles) nothing."""
-    random = np.random.default_rng(spread)
-
-    def value(node: dict[str, Any]) -> Any:
-        if node["type"] != "sample" or node["is_observed"]:
-            return None
-        fn = node["fn"]
-        shape = fn.shape()
-        if spread is None:
-            return fn.support.feasible_like(jnp.zeros(shape))
-        to_support = dist.biject_to(fn.support)
-        return to_support(jnp.asarray(random.standard_normal(to_support.inverse_shape(shape))))
-
-    return value
-
-
-def _read_site(name: str, node: dict[str, Any]) -> Site:
-    fn = node["fn"]
-    shape = tuple(fn.shape())
-    n_event = len(fn.event_shape)
-    n_batch = len(shape) - n_event
-    plates = {frame.dim: frame.name for frame in node["cond_indep_stack"]}
-    batch = tuple(plates.get(axis - n_batch, f"{name}_dim_{axis}") for axis in range(n_batch))
-    named = tuple(node["infer"].get("event_dims", ()))
-    event = named or tuple(f"{name}_dim_{axis}" for axis in range(n_batch, n_batch + n_event))
-    base = fn
-    while isinstance(base, dist.Independent | dist.ExpandedDistribution):
-        base = base.base_dist
-    if isinstance(base, dist.Dirichlet):
-        concentration: Any = jnp.broadcast_to(base.concentration, shape)
-        return Site(name, batch + event, shape, "dirichlet", concentration)
-    if isinstance(base, dist.Beta):
-        pair = jnp.stack(jnp.broadcast_arrays(base.concentration1, base.concentration0), axis=-1)
-        return Site(name, batch + event, shape, "beta", jnp.broadcast_to(pair, (*shape, 2)))
-    return Site(name, batch + event, shape, "other", None)
-
-
-def _prior_problems(model: Model, name: str, sizes: Sizes) -> list[str]:
-    value = getattr(model, name)
-    if isinstance(value, Diagonal):
-        value = [value.on, value.off]
-    elif isinstance(value, str) or value is None:
-        return []
-    try:
-        array = np.asarray(value, float)
-    except (TypeError, ValueError):
-        return [f"{name}={value!r} is not a number or an array of numbers"]
-    if not np.all(np.isfinite(array)):
-        return [f"{name} has values that are not finite"]
-    if name.endswith("_prior") and not np.all(array > 0):
-        where = "" if array.ndim == 0 else f" at {tuple(int(i) for i in np.argwhere(array <= 0)[0])}"
-        return [f"{name} must be positive (Dirichlet concentrations); it holds {array[array <= 0].flat[0]:g}{where}"]
-    return []
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Diagonal):
-        return {"diagonal": [float(value.on), float(value.off)]}
-    if isinstance(value, np.ndarray | jax.Array):
-        return np.asarray(value).tolist()
-    return value
-
-
-def _unplain(value: Any) -> Any:
-    if isinstance(value, dict) and "diagonal" in value:
-        return Diagonal(*value["diagonal"])
-    return np.asarray(value, float) if isinstance(value, list) else value
+def _on_host(value: Any) -> Any:
+    """Bring a value to the host, unless it is being traced (a model without priors inside a compiled function)."""
+    return value if value is None or isinstance(value, jax.core.Tracer) else np.asarray(value)

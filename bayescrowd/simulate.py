@@ -17,6 +17,8 @@ from bayescrowd.model import Model, Site
 
 __all__ = ["Simulation", "simulate"]
 
+_TINY, _EPSILON = 1e-300, 2.0**-53
+
 
 @dataclass(frozen=True)
 class Simulation:
@@ -111,9 +113,11 @@ def simulate(
     with jax.enable_x64(True):
         fixed = {name: jnp.asarray(value, float) for name, value in (parameters or {}).items()}
         values = _parameters(model, sizes, fixed, key_parameters)
-        values = _odd_workers(model.sites(sizes), values, counts, set(fixed), random)
+        sites = model.sites(sizes)
+        values = _odd_workers(sites, values, counts, set(fixed), random)
         table, row, position = _table(item, worker, sizes)
-        program = handlers.seed(handlers.substitute(model.program, data=values), key_labels)
+        inside = {name: _off_the_edge(value, sites[name].kind) for name, value in values.items()}
+        program = handlers.seed(handlers.substitute(model.program, data=inside), key_labels)
         trace = handlers.trace(program).get_trace(table)
     label = np.asarray(trace["labels"]["value"])[row, position]
     true_class = np.asarray(trace["true_class"]["value"]).reshape(-1)
@@ -285,6 +289,11 @@ def _odd_workers(
             table[worker] = np.roll(table[worker], 1, axis=class_axis)
         values[name] = jnp.asarray(np.moveaxis(table, 0, dims.index("worker")))
     return values
+
+
+def _off_the_edge(value: Any, kind: str) -> Any:
+    """Keep probabilities of zero (a worker who is never wrong) away from the logarithm; no draw ever shows it."""
+    return value if kind == "other" else jnp.clip(value, _TINY, 1.0 if kind == "dirichlet" else 1 - _EPSILON)
 
 
 def _ids(word: str, n: int) -> list[str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -96,10 +98,40 @@ def test_a_diagonal_prior_takes_the_shape_of_the_data(n_classes, n_labels):
             assert table[c, y] == (3 if c == y else 0.5)
 
 
-@pytest.mark.parametrize(("on", "off"), [(0, 1), (1, -1), (np.inf, 1), (np.nan, 1), ("3", 1), (True, 1), (None, 1)])
+@pytest.mark.parametrize(("on", "off"), [(0, 1), (1, -1), (np.inf, 1), (np.nan, 1), (True, 1)])
 def test_a_diagonal_of_no_concentrations(on, off):
     with pytest.raises(ModelError, match="positive number"):
         bc.diagonal(on, off)
+
+
+WRONG_TYPES = """
+import numpy as np
+import bayescrowd as bc
+good = bc.DawidSkene()
+for call in (
+    lambda: bc.diagonal("3", 1),
+    lambda: bc.diagonal(None, 1),
+    lambda: bc.simulate("dawid-skene", n_items=3, n_workers=2),
+    lambda: bc.simulate(good, n_items=3, n_workers=2, labels_per_item=2.5),
+    lambda: bc.simulate(good, n_items=3, n_workers=2, labels_per_item="2"),
+    lambda: bc.fit([["a", "b", 1]]),
+):
+    try:
+        call()
+    except bc.BayescrowdError as error:
+        print("ours:", str(error).splitlines()[0])
+    else:
+        print("no error")
+"""
+
+
+@pytest.mark.slow
+def test_wrong_types_are_our_errors_too():
+    """In a process of its own, as the tests' own check of annotations would speak first."""
+    out = subprocess.run([sys.executable, "-c", WRONG_TYPES], capture_output=True, text=True, check=False)
+    lines = out.stdout.splitlines()
+    assert len(lines) == 6, out.stderr
+    assert all(line.startswith("ours:") for line in lines), out.stdout
 
 
 def test_both_problems_of_a_diagonal_are_told():
@@ -170,6 +202,8 @@ class Chained(Model):
         raise NotImplementedError
 
 
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
 class ChainedRoutes(Chained):
     """The same with routes."""
 
@@ -179,6 +213,8 @@ class ChainedRoutes(Chained):
         return [Route({"confusion": (at.worker, at.true_class, at.label)})]
 
 
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
 class AbilityRoutes(Ability):
     """Routes over a site that is no table."""
 

@@ -163,7 +163,6 @@ def test_models_without_tables():
         ({"labels": [1, 0]}, "begin with the classes"),
         ({"labels_per_item": 9}, "between 0 and 8"),
         ({"labels_per_item": -1}, "between 0 and 8"),
-        ({"labels_per_item": 2.5}, "whole numbers"),
         ({"labels_per_item": [1, 2, 3]}, "3 values for 40"),
         ({"labels_per_worker": 41}, "between 0 and 40"),
         ({"labels_per_item": 2, "labels_per_worker": 2}, "not both"),
@@ -174,7 +173,6 @@ def test_models_without_tables():
         ({"parameters": {"prevalence": [0.2, 0.3, 0.5]}}, r"shape \(2,\)"),
         ({"parameters": {"prevalence": [0.7, 0.7]}}, "support"),
         ({"parameters": {"confusion": np.tile(np.eye(2), (8, 1, 1))}, "spammers": 1}, "overwrite"),
-        ({"model": "dawid-skene"}, "takes a model"),
         ({"model": bc.DawidSkene(prevalence_prior=-1.0)}, "positive"),
     ],
 )
@@ -194,9 +192,10 @@ def test_every_problem_is_listed():
         assert words in str(caught.value)
 
 
+@pytest.mark.slow
 def test_em_comes_nearer_to_the_truth_at_the_expected_rate():
     """Four times the items halve the error of the confusion matrices: squared error goes like 1/N."""
-    sizes, errors = [500, 2000, 8000], []
+    sizes, errors = [400, 1600, 6400], []
     for n_items in sizes:
         total = 0.0
         for seed in range(6):

@@ -13,8 +13,9 @@ QUOTED_STAN = 4.8
 HEAD = """# Benchmarks
 
 Written by `python tests/benchmarks` (`make bench`); do not edit. Every figure comes from a fresh process; of repeated
-processes the fastest counts; CPU seconds tell how busy the machine was otherwise. Peers and plain references run on the same machine and read the same tables; a peer is
-ended after 120 s. Log likelihoods are computed from each tool's parameters by one plain NumPy function.
+processes the fastest counts. Peers and plain references run on the same machine and read the same tables; a peer is
+ended after 120 s. Log likelihoods are computed from each tool's parameters by one plain NumPy function. CPU seconds are
+those of the process with all its threads: far below the wall seconds, the machine was busy otherwise.
 """
 
 

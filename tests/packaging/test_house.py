@@ -39,7 +39,15 @@ def test_no_file_is_longer_than_400_lines(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= 400
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if p.name != "__main__.py"], ids=lambda path: _module(path))
+@pytest.mark.parametrize(
+    "path",
+    [
+        # A model's example samples from its program, most of which is compiling.
+        pytest.param(path, id=_module(path), marks=pytest.mark.slow if path.parent.name == "models" else ())
+        for path in FILES
+        if path.name != "__main__.py"
+    ],
+)
 def test_examples_in_docstrings(path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     module = importlib.import_module(_module(path))
