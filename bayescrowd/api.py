@@ -4,6 +4,8 @@ import dataclasses
 import difflib
 import inspect
 import time
+import types
+import typing
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -95,6 +97,8 @@ def fit(
     seed = _seed(seed)
     if on_failure not in ("warn", "raise"):
         raise EngineError(f"on_failure must be 'warn' or 'raise', not {on_failure!r}")
+    if progress is not None and not isinstance(progress, bool | np.bool_):
+        raise EngineError(f"progress must be True, False or None (a bar where somebody looks), not {progress!r}")
     with double_precision():  # as the engines: small operations are then compiled once
         chosen_model.check(sizes_of(labels))
     _check_pair(chosen, chosen_model, settings)
@@ -111,8 +115,8 @@ def fit(
     if result.converged is False:
         sentence = _why(tree)
         if on_failure == "raise":
-            raise EngineError(sentence)
-        warnings.warn(sentence, ConvergenceWarning, skip_file_prefixes=(_PACKAGE,))
+            raise EngineError(sentence)  # there is no fit to ask: the remedy is in the sentence
+        warnings.warn(f"{sentence} fit.diagnose() says more", ConvergenceWarning, skip_file_prefixes=(_PACKAGE,))
     return result
 
 
@@ -210,7 +214,40 @@ def _settings(engine: Engine, options: dict[str, Any]) -> Any:
             problems.append(f"unknown option {name!r}{hint}")
         valid = ", ".join(f"{name}={field.default!r}" for name, field in fields.items())
         raise EngineError(problems_message(f"engine {engine.name!r} takes {valid or 'no options'}", problems))
-    return engine.settings(**options)
+    return engine.settings(**_typed(engine, options))
+
+
+def _typed(engine: Engine, options: dict[str, Any]) -> dict[str, Any]:
+    """Check the types of options by the annotations of the settings; NumPy's numbers become Python's."""
+    hints = typing.get_type_hints(engine.settings)
+    found, problems = {}, []
+    for name, value in options.items():
+        plain = value.item() if isinstance(value, np.generic) else value
+        found[name] = plain
+        if not _is(plain, hints.get(name, Any)):
+            problems.append(f"{name}={value!r} must be {_kind(hints[name])}, not {type(value).__name__}")
+    if problems:
+        raise EngineError(problems_message(f"engine {engine.name!r} cannot use these options", problems))
+    return found
+
+
+def _is(value: Any, hint: Any) -> bool:
+    if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
+        return any(_is(value, part) for part in typing.get_args(hint))
+    if typing.get_origin(hint) is typing.Literal:
+        return value in typing.get_args(hint)
+    if hint in (int, float):
+        return not isinstance(value, bool) and isinstance(value, int if hint is int else int | float)
+    return not isinstance(hint, type) or isinstance(value, hint)
+
+
+def _kind(hint: Any) -> str:
+    names = {int: "a whole number", float: "a number", bool: "True or False", str: "text", type(None): "None"}
+    if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
+        return " or ".join(_kind(part) for part in typing.get_args(hint))
+    if typing.get_origin(hint) is typing.Literal:
+        return " or ".join(map(repr, typing.get_args(hint)))
+    return names.get(hint, getattr(hint, "__name__", str(hint)))
 
 
 def _options(engine: Engine) -> dict[str, dataclasses.Field[Any]]:
@@ -259,14 +296,15 @@ def _judge(tree: xr.DataTree) -> None:
 
 
 def _why(tree: xr.DataTree) -> str:
-    """One message on a fit that did not converge."""
-    sentence = str(tree.attrs["status_sentence"])
-    reasons = (
-        [str(text) for text in tree.attrs["warnings"] if "R-hat" in text] if tree.attrs["status"] == "sampled" else []
-    )
+    """One message on a fit that did not converge: why, and what to do."""
+    from bayescrowd.criticism.convergence import diagnose
+
+    codes = ("r-hat", str(tree.attrs["status"]))
+    reasons = [finding for finding in diagnose(tree).problems if finding.code in codes and finding.remedy]
+    sentences = [f"{finding.text} Remedy: {finding.remedy}." for finding in reasons]
     return (
-        f"{tree.attrs['model']} by {tree.attrs['engine']} did not converge. {' '.join(reasons) or sentence} "
-        f"fit.diagnose() says more"
+        f"{tree.attrs['model']} by {tree.attrs['engine']} did not converge. "
+        f"{' '.join(sentences) or tree.attrs['status_sentence']}"
     )
 
 

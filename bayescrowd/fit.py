@@ -17,6 +17,7 @@ from bayescrowd.results import store
 from bayescrowd.results.arviz_support import let_arviz_have_a_label_axis
 from bayescrowd.results.tree import json_attribute, labels_of, model_of
 from bayescrowd.results.votes import majority_codes
+from bayescrowd.results.words import count_of
 
 if TYPE_CHECKING:
     from bayescrowd.criticism.report import Diagnosis
@@ -27,7 +28,7 @@ __all__ = ["Fit"]
 class Fit:
     """The result of `bayescrowd.fit`: who was right, how sure one may be of it, and how good each worker is.
 
-    Everything is computed from one `xarray.DataTree`, `idata`, which ArviZ takes as it is.
+    Everything is computed from one `xarray.DataTree`, `idata`, which ArviZ takes as it is where the engine gave draws.
 
     Parameters
     ----------
@@ -38,7 +39,7 @@ class Fit:
     --------
     >>> import bayescrowd as bc
     >>> fit = bc.fit(bc.datasets.load("anesthesia"))
-    >>> fit
+    >>> fit  # doctest: +ELLIPSIS
     Fit of dawid-skene by em: 45 items, 5 workers, 4 classes, 315 labels. Converged after ... passes.
     >>> int(fit.consensus().loc[3, "class"])
     2
@@ -59,10 +60,15 @@ class Fit:
 
     @property
     def idata(self) -> xr.DataTree:
-        """The whole result as an `xarray.DataTree`: pass it to any function of ArviZ.
+        """The whole result as an `xarray.DataTree`, with the groups and names that ArviZ expects.
 
         Groups: ``posterior`` (or ``point_estimate``), ``latent``, ``log_likelihood``, ``sample_stats`` (or
         ``optimization``), ``observed_data``, ``constant_data``.
+
+        After an engine that samples (nuts) ArviZ takes it as it is. A point estimate (em) has no draws, so no
+        ``posterior``, ``log_likelihood`` and ``sample_stats``: functions of ArviZ that read draws (``summary``, ``ess``,
+        ``rhat``, ``hdi``, ``loo``, ``compare``, plots of draws or traces) need a sampler; read ``point_estimate`` with
+        xarray instead.
         """
         let_arviz_have_a_label_axis()
         return self._tree
@@ -126,16 +132,14 @@ class Fit:
         Raises
         ------
         LabelError
-            For ``by="pattern"`` without patterns, or an unknown option.
+            For ``by="pattern"`` without patterns, an unknown option, or a seed that is none.
 
         Examples
         --------
         >>> import bayescrowd as bc
-        >>> bc.fit(bc.datasets.load("anesthesia")).consensus().loc[[1, 2], ["class", "majority", "tie"]]
-              class  majority    tie
-        item
-        1         1         1  False
-        2         4         3  False
+        >>> table = bc.fit(bc.datasets.load("anesthesia")).consensus()
+        >>> table.loc[2, ["class", "majority", "tie"]].to_dict()
+        {'class': 4, 'majority': 3, 'tie': False}
         """
         return consensus(self._tree, by=by, ties=ties, seed=seed)
 
@@ -155,11 +159,8 @@ class Fit:
         Examples
         --------
         >>> import bayescrowd as bc
-        >>> bc.fit(bc.datasets.load("anesthesia")).class_probabilities().loc[[1, 3]].round(3)
-        class    1    2    3    4
-        item
-        1      1.0  0.0  0.0  0.0
-        3      0.0  1.0  0.0  0.0
+        >>> bc.fit(bc.datasets.load("anesthesia")).class_probabilities().loc[3].round(3).to_dict()
+        {1: 0.0, 2: 1.0, 3: 0.0, 4: 0.0}
         """
         return class_probabilities(self._tree, by=by)
 
@@ -172,6 +173,7 @@ class Fit:
             Probability of the equal-tailed intervals.
         bootstrap : int, optional
             For engines without draws: number of refits to resampled items from which intervals and probabilities come.
+            Draws need none: there ``attrs["intervals"]`` notes that it was not used.
         seed : int
             Seed of the resampling.
 
@@ -185,7 +187,9 @@ class Fit:
         Raises
         ------
         LabelError
-            For an interval that is no probability.
+            For an interval that is no probability, or a seed that is none.
+        EngineError
+            For a number of refits that is none.
 
         Examples
         --------
@@ -217,7 +221,7 @@ class Fit:
         Raises
         ------
         LabelError
-            For an unknown worker or level.
+            For an unknown worker or level, or an interval that is no probability.
 
         Examples
         --------
@@ -233,9 +237,9 @@ class Fit:
         Parameters
         ----------
         new_labels : CrowdLabels or DataFrame
-            New labels; a DataFrame needs columns ``item``, ``worker``, ``label``. Every item counts as new and is
-            judged by these labels alone, even if the fit knows an item of that id. Workers that the fit does not know
-            answer as the prior expects.
+            New labels; a DataFrame needs columns ``item``, ``worker``, ``label`` and may have ``weight`` and ``gold``.
+            Every item counts as new and is judged by these labels alone, even if the fit knows an item of that id.
+            Workers that the fit does not know answer as the prior expects.
         seed : int
             Seed of the draws for unknown workers.
 
@@ -247,7 +251,7 @@ class Fit:
         Raises
         ------
         LabelError
-            Listing label values that the fit does not know, and missing columns.
+            Listing label values that the fit does not know, missing columns, and weights or gold that cannot be used.
 
         Examples
         --------
@@ -288,7 +292,7 @@ class Fit:
         Raises
         ------
         BayescrowdError
-            Where the folder does not exist.
+            Where the folder does not exist, the file cannot be written, or an id has no form in a file.
 
         Examples
         --------
@@ -307,8 +311,9 @@ class Fit:
         count = len(self.warnings)
         more = f" {count} warning{'s' * (count > 1)}: see fit.warnings and fit.diagnose()." if count else ""
         return (
-            f"Fit of {self._tree.attrs['model']} by {self.engine}: {sizes['item']:,} items, {sizes['worker']:,} "
-            f"workers, {sizes['class']} classes, {sizes['annotation']:,} labels. "
+            f"Fit of {self._tree.attrs['model']} by {self.engine}: {count_of(sizes['item'], 'item')}, "
+            f"{count_of(sizes['worker'], 'worker')}, {count_of(sizes['class'], 'class')}, "
+            f"{count_of(sizes['annotation'], 'label')}. "
             f"{self._tree.attrs['status_sentence']}{verdict}{more}"
         )
 
@@ -319,7 +324,7 @@ class Fit:
         shares = self.class_probabilities().mean().rename("share of items").to_frame().T
         changed = int((table["class"].to_numpy() != table["majority"].to_numpy())[majority >= 0].sum())
         return (
-            f"<div><p><b>{html.escape(repr(self))}</b><br>{changed:,} of {len(table):,} items differ from the majority "
-            f"vote.</p>{shares.round(3).to_html()}<p>First items of <code>fit.consensus()</code>:</p>"
+            f"<div><p><b>{html.escape(repr(self))}</b><br>{changed:,} of {count_of(len(table), 'item')} "
+            f"{'differs' if len(table) == 1 else 'differ'} from the majority vote.</p>{shares.round(3).to_html()}<p>First items of <code>fit.consensus()</code>:</p>"
             f"{table.head().round(3).to_html()}</div>"
         )

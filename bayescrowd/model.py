@@ -21,7 +21,7 @@ from numpyro import handlers
 
 from bayescrowd.data.arrays import PaddedLabels, Sizes
 from bayescrowd.errors import ModelError, problems_message
-from bayescrowd.priors import Diagonal, Prior, diagonal, from_plain, plain, prior_problems
+from bayescrowd.priors import Diagonal, Prior, diagonal, from_plain, misfits, plain, prior_problems
 from bayescrowd.sites import Site, read_site, trace_sites
 
 __all__ = [
@@ -301,13 +301,9 @@ class Model(abc.ABC):
             Listing every prior that is not positive or does not fit the sizes, and every site that routes rule out.
         """
         problems = [text for field in _fields(self) for text in prior_problems(field.name, getattr(self, field.name))]
+        problems = problems or misfits(self, sizes)
         if not problems:
-            try:
-                sites, again = self.sites(sizes), self.sites(sizes, spread=1)
-            except (ValueError, TypeError) as error:
-                raise ModelError(
-                    problems_message(f"the priors of model {self.name!r} do not fit the data", [str(error)])
-                ) from error
+            sites, again = self.sites(sizes), self.sites(sizes, spread=1)
             for name, site in sites.items() if self.has_routes else ():
                 if site.kind == "other":
                     problems.append(f"site {name!r} is neither a Dirichlet nor a Beta, so the model cannot have routes")

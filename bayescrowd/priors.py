@@ -1,5 +1,6 @@
 """Priors as the user states them: numbers, arrays, and the diagonal whose shape follows the data."""
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ from jaxtyping import Array, Float
 
 from bayescrowd.errors import ModelError, problems_message
 
-__all__ = ["Diagonal", "Prior", "diagonal", "from_plain", "plain", "prior_problems"]
+__all__ = ["Diagonal", "Prior", "diagonal", "from_plain", "misfits", "plain", "prior_problems"]
 
 type Prior = Any
 """A prior's concentration: a number, an array that broadcasts to the table, or a `Diagonal`."""
@@ -103,19 +104,70 @@ def prior_problems(name: str, value: Any) -> list[str]:
     list of str
         One sentence per problem.
     """
+    is_prior = name.endswith("_prior")
     if isinstance(value, Diagonal):
         value = [value.on, value.off]
-    elif isinstance(value, str) or value is None:
+    elif is_prior and (value is None or isinstance(value, str | bool) or not _is_numeric(value)):
+        return [f"{name} must be a number, an array of numbers or bc.diagonal(on, off), not {_show(value)}"]
+    elif not _is_numeric(value):
         return []
-    try:
-        array = np.asarray(value, float)
-    except (TypeError, ValueError):
-        return [f"{name}={value!r} is not a number or an array of numbers"]
+    array = np.asarray(value, float)
     if not np.all(np.isfinite(array)):
         return [f"{name} has values that are not finite"]
-    if name.endswith("_prior") and not np.all(array > 0):
+    if is_prior and not np.all(array > 0):
         where = "" if array.ndim == 0 else f" at {tuple(int(i) for i in np.argwhere(array <= 0)[0])}"
         return [f"{name} must be positive (Dirichlet concentrations); it holds {array[array <= 0].flat[0]:g}{where}"]
+    return []
+
+
+def _is_numeric(value: Any) -> bool:
+    if not isinstance(value, int | float | np.number | np.ndarray | jax.Array | list | tuple):
+        return False
+    try:
+        return np.asarray(value).dtype.kind in "iuf"
+    except (TypeError, ValueError):
+        return False
+
+
+def _show(value: Any) -> str:
+    return repr(value) if value is None or isinstance(value, str | bool) else f"a {type(value).__name__}"
+
+
+def misfits(model: Any, sizes: Any) -> list[str]:
+    """List the priors whose shapes do not broadcast to the tables that they are for.
+
+    Parameters
+    ----------
+    model : Model
+        A model, whose fields ``X_prior`` are the concentrations of its sites ``X``.
+    sizes : Sizes
+        Sizes of its parameters.
+
+    Returns
+    -------
+    list of str
+        One sentence per prior.
+    """
+    try:
+        model.sites(sizes)
+    except (TypeError, ValueError) as error:
+        names = [field.name for field in dataclasses.fields(model) if field.name.endswith("_prior")]
+        plainest = dataclasses.replace(model, **dict.fromkeys(names, 1.0))
+        problems = [text for name in names for text in _misfit(model, plainest, name, sizes)]
+        return problems or [str(error)]
+    return []
+
+
+def _misfit(model: Any, plainest: Any, name: str, sizes: Any) -> list[str]:
+    value = getattr(model, name)
+    try:
+        dataclasses.replace(plainest, **{name: value}).sites(sizes)
+    except (TypeError, ValueError):
+        site = plainest.sites(sizes).get(name.removesuffix("_prior"))
+        wanted = (
+            "the table" if site is None else ", ".join(f"{d} ({n})" for d, n in zip(site.dims, site.shape, strict=True))
+        )
+        return [f"{name} has shape {np.shape(value)}, which does not broadcast to {wanted}"]
     return []
 
 

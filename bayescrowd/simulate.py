@@ -14,6 +14,7 @@ from bayescrowd.data.arrays import PaddedLabels, Sizes
 from bayescrowd.data.labels import CrowdLabels
 from bayescrowd.errors import ModelError, problems_message, shorten
 from bayescrowd.model import Model, Site
+from bayescrowd.sites import TRACING
 
 __all__ = ["Simulation", "simulate"]
 
@@ -102,9 +103,10 @@ def simulate(
     """
     class_values = _values(classes, "classes")
     label_values = list(labels) if labels is not None else class_values
+    _check_kinds(model, n_items=n_items, n_workers=n_workers, seed=seed, spammers=spammers, adversaries=adversaries)
     random = np.random.default_rng(seed)
     counts = {"spammers": _count(spammers, n_workers), "adversaries": _count(adversaries, n_workers)}
-    _check(model, n_items, n_workers, class_values, label_values, counts, labels_per_item, labels_per_worker)
+    _check(n_items, n_workers, class_values, label_values, counts, labels_per_item, labels_per_worker)
     sizes = Sizes(n_items, n_workers, len(class_values), len(label_values))
     model.check(sizes)
     item, worker = _design(n_items, n_workers, labels_per_item, labels_per_worker, random)
@@ -118,7 +120,8 @@ def simulate(
         table, row, position = _table(item, worker, sizes)
         inside = {name: _off_the_edge(value, sites[name].kind) for name, value in values.items()}
         program = handlers.seed(handlers.substitute(model.program, data=inside), key_labels)
-        trace = handlers.trace(program).get_trace(table)
+        with TRACING:
+            trace = handlers.trace(program).get_trace(table)
     label = np.asarray(trace["labels"]["value"])[row, position]
     true_class = np.asarray(trace["true_class"]["value"]).reshape(-1)
     difficulty = trace.get("item_difficulty")
@@ -157,8 +160,30 @@ def _count(value: float, n_workers: int) -> int:
     return round(value * n_workers) if 0 < value < 1 else int(value)
 
 
+def _check_kinds(model: Any, *, spammers: Any, adversaries: Any, **whole: Any) -> None:
+    if not isinstance(model, Model):
+        raise ModelError(f"simulate takes a model such as bc.DawidSkene() first, not {_kind(model)}")
+    problems = [
+        f"{name} must be a whole number of at least 0, not {value!r}"
+        for name, value in whole.items()
+        if not _whole(value)
+    ]
+    for name, value in (("spammers", spammers), ("adversaries", adversaries)):
+        if not (_whole(value) or (isinstance(value, float) and 0 <= value < 1)):
+            problems.append(f"{name} must be a whole number of workers or a share below 1, not {value!r}")
+    if problems:
+        raise ModelError(problems_message("these labels cannot be simulated", problems))
+
+
+def _kind(value: Any) -> str:
+    return f"the class {value.__name__}: call it" if isinstance(value, type) else f"a {type(value).__name__}"
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= 0
+
+
 def _check(
-    model: Model,
     n_items: int,
     n_workers: int,
     classes: list[Any],
@@ -168,8 +193,6 @@ def _check(
     per_worker: Any,
 ) -> None:
     problems = []
-    if not isinstance(model, Model):
-        raise ModelError(f"simulate takes a model such as bc.DawidSkene() first, not {type(model).__name__}")
     if n_items < 1 or n_workers < 1:
         problems.append(f"n_items={n_items} and n_workers={n_workers} must be at least 1")
     if len(classes) < 1 or len(set(classes)) < len(classes):
@@ -191,6 +214,8 @@ def _check(
         numbers = np.atleast_1d(np.asarray(value))
         if numbers.dtype.kind not in "iu" or numbers.min(initial=0) < 0 or numbers.max(initial=0) > most:
             problems.append(f"{name} must be whole numbers between 0 and {most}; got {shorten(numbers.tolist())}")
+        elif isinstance(value, tuple) and numbers.size == 2 and numbers[0] > numbers[1]:
+            problems.append(f"{name}={value} is a range from more to less")
         elif numbers.ndim > 1 or (numbers.size not in (1, n) and not (isinstance(value, tuple) and numbers.size == 2)):
             problems.append(f"{name} has {numbers.size} values for {n}")
     if problems:
@@ -245,7 +270,8 @@ def _table(item: np.ndarray, worker: np.ndarray, sizes: Sizes) -> tuple[PaddedLa
 
 def _parameters(model: Model, sizes: Sizes, fixed: dict[str, Any], key: Any) -> dict[str, Any]:
     seeded = handlers.seed(handlers.substitute(model.parameters, data=fixed), key)
-    trace = handlers.trace(seeded).get_trace(sizes)
+    with TRACING:
+        trace = handlers.trace(seeded).get_trace(sizes)
     sites = {name: node for name, node in trace.items() if node["type"] == "sample"}
     problems = [
         f"model {model.name!r} has no parameter {name!r}; it has {shorten(sites)}"

@@ -1,5 +1,6 @@
 """Parameter sites: names, dims and priors, read off the trace of the function that samples the parameters."""
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,10 @@ import numpy as np
 from numpyro import distributions as dist
 from numpyro import handlers
 
-__all__ = ["Site", "read_site", "trace_sites"]
+__all__ = ["TRACING", "Site", "read_site", "trace_sites"]
+
+TRACING = threading.RLock()
+"""Held while NumPyro traces: it keeps its handlers in one global stack, so only one thread may trace at a time."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,8 @@ def trace_sites(sample: Callable[[], Any], spread: int | None) -> dict[str, Any]
     dict
         Name -> node in the trace, of the unobserved sample sites.
     """
-    trace = handlers.trace(handlers.substitute(sample, substitute_fn=_place(spread))).get_trace()
+    with TRACING:
+        trace = handlers.trace(handlers.substitute(sample, substitute_fn=_place(spread))).get_trace()
     return {name: node for name, node in trace.items() if node["type"] == "sample" and not node["is_observed"]}
 
 

@@ -198,9 +198,7 @@ def posterior(
     )
 
 
-def log_likelihood(
-    data: Problem, log_state: np.ndarray, log_response: np.ndarray, *, n_levels: int = 1
-) -> float:
+def log_likelihood(data: Problem, log_state: np.ndarray, log_response: np.ndarray, *, n_levels: int = 1) -> float:
     """Sum over all joint assignments at given parameters.
 
     ``log_state`` [item, state] is the log prior probability of each state, ``log_response`` [annotation, state] the log
@@ -214,9 +212,7 @@ def log_likelihood(
     return float(logsumexp(total))
 
 
-def posterior_given(
-    data: Problem, log_state: np.ndarray, log_response: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def posterior_given(data: Problem, log_state: np.ndarray, log_response: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Conditional state probabilities [item, state] and log likelihood [item] at given parameters, item by item."""
     table = np.array(log_state, float)
     for n in range(data.n):

@@ -22,7 +22,9 @@ class Recorder:
         self.tasks: list[tuple[str, int]] = []
         self.updates: list[tuple[int, str]] = []
         self.raise_at = raise_at
-        self.ready = once_more or (lambda recorder: recorder.raise_at is not None and len(recorder.updates) >= recorder.raise_at)
+        self.ready = once_more or (
+            lambda recorder: recorder.raise_at is not None and len(recorder.updates) >= recorder.raise_at
+        )
 
     def start(self, task: str, total: int) -> None:
         self.tasks.append((task, total))
@@ -39,7 +41,9 @@ class Recorder:
         return None
 
 
-def labels_of(patterns: list[str], *, classes: Any = None, names: str = "abcdefghijklmnopqrstuvwxyz", **more: Any) -> CrowdLabels:
+def labels_of(
+    patterns: list[str], *, classes: Any = None, names: str = "abcdefghijklmnopqrstuvwxyz", **more: Any
+) -> CrowdLabels:
     """Labels from one text per item, one character per worker; a space is no label."""
     rows = [(i, k, int(c)) for i, text in enumerate(patterns) for k, c in enumerate(text) if c != " "]
     return of_rows(rows, classes=2 if classes is None else classes, items=list(names[: len(patterns)]), **more)
@@ -58,7 +62,9 @@ def of_rows(rows: Any, *, classes: Any = 2, gold: Any = None, **more: Any) -> Cr
     return CrowdLabels.from_codes(*table.T, classes=classes, **more)
 
 
-def run(labels: Any, model: Any, engine: str, *, init: Any = "majority", seed: int = 0, reporter: Any = None, **options: Any) -> Run:
+def run(
+    labels: Any, model: Any, engine: str, *, init: Any = "majority", seed: int = 0, reporter: Any = None, **options: Any
+) -> Run:
     """Run an engine as the front door does, without building a result tree."""
     chosen = inference.get(engine)
     settings = chosen.settings(**options)

@@ -55,7 +55,14 @@ def test_priors_broadcast(prior, row):
 @pytest.mark.parametrize(
     ("model", "expected"),
     [
-        (TwoLevels(), {"prevalence": ("class",), "difficulty_prevalence": ("difficulty",), "confusion": ("worker", "difficulty", "class", "label")}),
+        (
+            TwoLevels(),
+            {
+                "prevalence": ("class",),
+                "difficulty_prevalence": ("difficulty",),
+                "confusion": ("worker", "difficulty", "class", "label"),
+            },
+        ),
         (Subtypes(), {"subtype": ("subtype",), "confusion": ("worker", "difficulty", "class", "label")}),
         (Groups(), {"group_prevalence": ("group", "class"), "confusion": ("worker", "class", "label")}),
         (Guessing(), {"prevalence": ("class",), "seen": ("worker", "class", "label")}),
@@ -63,7 +70,7 @@ def test_priors_broadcast(prior, row):
         (Ease(), {"prevalence": ("class",), "ability": ("worker",), "ease": ("item_of_ease",)}),
     ],
     ids=lambda value: getattr(value, "name", ""),
-)  # fmt: skip
+)
 def test_dims_come_from_the_plates(model, expected):
     assert {name: site.dims for name, site in model.sites(SIZES).items()} == expected
 

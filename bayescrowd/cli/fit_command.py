@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from bayescrowd.fit import Fit
 
 FILES = ("consensus.csv", "workers.csv", "fit.nc")
-_FIRST, _UNSURE, _WORKERS = 8, 5, 20
+_ALL, _FIRST, _UNSURE, _WORKERS = 50, 8, 5, 20
 _RUN = ("seed", "chains", "draws", "warmup")
 
 
@@ -106,7 +106,7 @@ def _fit(
         arguments["engine"] = engine
     if init is not None:
         # An earlier fit is named by its file.
-        arguments["init"] = bc.load(init) if init.endswith((".nc", ".zarr")) else init
+        arguments["init"] = bc.load(init) if init.endswith(".nc") else init
     return bc.fit(labels, progress=progress, **arguments)
 
 
@@ -129,12 +129,12 @@ def show_fit(fit: Fit, labels: CrowdLabels) -> None:
     """Print the consensus, the workers and the diagnosis of a fit."""
     out = console.output()
     consensus = fit.consensus()
-    shown = min(_FIRST, len(consensus))
+    shown = len(consensus) if len(consensus) <= _ALL else _FIRST
     console.heading(
         out, f"Consensus ({shown} of {len(consensus)} items; model {_name(fit.model)}, engine {_name(fit.engine)})"
     )
     console.show_frame(out, consensus.iloc[:shown], index="item")
-    if len(consensus) > shown:
+    if len(consensus) > _FIRST:
         unsure = consensus.sort_values("probability", kind="stable").iloc[:_UNSURE]
         console.heading(out, f"The {len(unsure)} least certain items")
         console.show_frame(out, unsure, index="item")

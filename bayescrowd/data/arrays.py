@@ -206,7 +206,9 @@ def bucket(n: int, smallest: int = 8) -> int:
     return next(size for size in (power, power * 5 // 4, power * 3 // 2, power * 7 // 4, power * 2) if size >= n)
 
 
-def build_arrays(labels: Table, *, pad: bool = True, by_annotation: bool = False) -> LabelArrays:
+def build_arrays(
+    labels: Table, *, pad: bool = True, pad_sizes: bool | None = None, by_annotation: bool = False
+) -> LabelArrays:
     """Lay out a label table for the kernels.
 
     Parameters
@@ -214,8 +216,10 @@ def build_arrays(labels: Table, *, pad: bool = True, by_annotation: bool = False
     labels : CrowdLabels
         The label table.
     pad : bool
-        Round all sizes up to buckets. Without it the sizes of the parameters are exact (samplers need that: a padding
-        worker would be one more parameter to sample).
+        Round the layout's own shapes up to buckets.
+    pad_sizes : bool, optional
+        Round the sizes of the parameters up too; as ``pad`` by default. Samplers need exact sizes (a padding worker
+        would be one more parameter to sample), and so do priors of one value per worker.
     by_annotation : bool
         One cell per annotation, for models whose response depends on the item.
 
@@ -226,7 +230,7 @@ def build_arrays(labels: Table, *, pad: bool = True, by_annotation: bool = False
     """
     n_items, n_workers = labels.n_items, labels.n_workers
     n_classes, n_labels = len(labels.classes), len(labels.label_values)
-    size = bucket if pad else _exact
+    size = bucket if (pad if pad_sizes is None else pad_sizes) else _exact
     sizes = Sizes(size(n_items), size(n_workers), n_classes, n_labels)
     item = labels.item_code.astype(np.int64)
     cell, cell_worker, cell_label, cell_item = _cells(labels, sizes, pad=pad, by_annotation=by_annotation)

@@ -7,8 +7,8 @@ import pandas as pd
 import xarray as xr
 
 from bayescrowd.data.labels import CrowdLabels
+from bayescrowd.decisions.arguments import check_refits
 from bayescrowd.decisions.workers import WorkerScores, score_tables
-from bayescrowd.errors import EngineError
 from bayescrowd.inference import get as get_engine
 from bayescrowd.inference.base import Job, sizes_of
 from bayescrowd.inference.progress import reporter
@@ -46,8 +46,7 @@ def refit_scores(tree: xr.DataTree, n_refits: int, seed: int) -> WorkerScores:
     ----------
     Efron, Tibshirani (1993), An Introduction to the Bootstrap.
     """
-    if n_refits < 2:
-        raise EngineError(f"bootstrap must be a whole number of refits, at least 2 (200 is usual), not {n_refits!r}")
+    n_refits = check_refits(n_refits)
     engine = get_engine(str(tree.attrs["engine"]))
     options = json_attribute(tree, "settings")
     # One start is enough: it is the optimum that the fit found.

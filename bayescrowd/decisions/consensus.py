@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from bayescrowd.decisions.arguments import check_seed
 from bayescrowd.errors import LabelError
 from bayescrowd.results.tree import ids, n_labels_of, values
 from bayescrowd.results.votes import ABSTAIN, leading, vote_shares
@@ -72,7 +73,7 @@ def consensus(
     Raises
     ------
     LabelError
-        For ``by="pattern"`` without patterns, or an unknown option.
+        For ``by="pattern"`` without patterns, an unknown option, or a seed that is none.
 
     Examples
     --------
@@ -83,6 +84,7 @@ def consensus(
     """
     if ties not in ("first", "abstain", "random"):
         raise LabelError(f"ties must be 'first', 'abstain' or 'random', not {ties!r}")
+    seed = check_seed(seed)
     items, classes = ids(tree, "item"), ids(tree, "class")
     probability = values(tree, "latent", "class_probability").astype(float)
     votes = vote_shares(tree)

@@ -12,6 +12,7 @@ import xarray as xr
 from numpyro import handlers
 
 from bayescrowd.data.labels import CrowdLabels
+from bayescrowd.decisions.arguments import check_seed
 from bayescrowd.errors import BayescrowdWarning, LabelError, problems_message, shorten
 from bayescrowd.inference.base import joint_by_draw
 from bayescrowd.kernels.precision import double_precision
@@ -23,6 +24,7 @@ __all__ = ["predict"]
 
 _PRIOR_DRAWS = 200
 _COLUMNS = ("item", "worker", "label")
+_OPTIONAL = ("weight", "gold")
 
 
 @dataclass
@@ -54,8 +56,9 @@ def predict(tree: xr.DataTree, new_labels: Any, *, seed: int = 0) -> pd.DataFram
     tree : DataTree
         A result.
     new_labels : CrowdLabels or DataFrame
-        New items, workers and what they said; a DataFrame needs columns ``item``, ``worker``, ``label``. Every item
-        counts as new and is judged by these labels alone, even if the fit knows an item of that id. Gold is respected.
+        New items, workers and what they said; a DataFrame needs columns ``item``, ``worker``, ``label`` and may have
+        ``weight`` and ``gold``, which are used as by `CrowdLabels.from_long`. Every item counts as new and is judged by
+        these labels alone, even if the fit knows an item of that id. Gold is respected.
     seed : int
         Seed of the draws for unknown workers.
 
@@ -67,7 +70,7 @@ def predict(tree: xr.DataTree, new_labels: Any, *, seed: int = 0) -> pd.DataFram
     Raises
     ------
     LabelError
-        Listing label values that the fit does not know, and missing columns.
+        Listing label values that the fit does not know, missing columns, and weights or gold that cannot be used.
 
     Examples
     --------
@@ -77,6 +80,7 @@ def predict(tree: xr.DataTree, new_labels: Any, *, seed: int = 0) -> pd.DataFram
     >>> fit.predict(new).shape
     (1, 4)
     """
+    seed = check_seed(seed)
     labels = _as_labels(tree, new_labels)
     table, known, n_unknown = _in_codes(tree, labels)
     model = model_of(tree)
@@ -105,24 +109,35 @@ def _as_labels(tree: xr.DataTree, new_labels: Any) -> CrowdLabels:
         )
     known = ids(tree, "label")
     said = new_labels["label"].dropna()
-    strange = [value for value in pd.unique(said) if known.get_indexer(pd.Index([value]))[0] < 0]
+    strange = [value for value in pd.unique(said) if known.get_indexer(pd.Index([value], tupleize_cols=False))[0] < 0]
     if strange:
         raise _unknown_labels(strange, known)
+    also: dict[str, Any] = {name: name for name in _OPTIONAL if name in new_labels.columns}
     with warnings.catch_warnings():
         # What is suspicious in a table to learn from (one worker, one label) is natural in one to predict from.
         warnings.simplefilter("ignore", BayescrowdWarning)
         return CrowdLabels.from_long(
-            new_labels[list(_COLUMNS)], classes=ids(tree, "class").tolist(), labels=known.tolist(), duplicates="keep"
+            new_labels[[*_COLUMNS, *also.values()]],
+            **also,
+            classes=ids(tree, "class").tolist(),
+            labels=known.tolist(),
+            duplicates="keep",
         )
 
 
 def _unknown_labels(strange: Sequence[object], known: pd.Index) -> LabelError:
-    kinds = {type(value).__name__ for value in known.tolist()} ^ {type(value).__name__ for value in strange}
-    hint = f" (types differ: {' and '.join(sorted(kinds))})" if len(kinds) > 1 else ""
+    of_fit, of_table = ({_kind(value) for value in values} for values in (known.tolist(), strange))
+    kinds = of_fit ^ of_table
+    hint = f" (types differ: {' and '.join(sorted(kinds))})" if len(kinds) > 1 and kinds != {"int", "float"} else ""
     return LabelError(
         f"the fit does not know the label values {shorten(strange, 10)}{hint}; it knows {shorten(known, 10)}. "
         f"Map them to known values, leave those rows out, or fit again with them"
     )
+
+
+def _kind(value: object) -> str:
+    """Name the type of a value as Python has it: NumPy's whole numbers are ints too."""
+    return type(value.item() if isinstance(value, np.generic) else value).__name__
 
 
 def _in_codes(tree: xr.DataTree, labels: CrowdLabels) -> tuple[_Table, np.ndarray, int]:

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from bayescrowd.decisions.arguments import check_interval, check_refits, check_seed
 from bayescrowd.errors import LabelError, ModelError, shorten
 from bayescrowd.results.tree import ids, n_labels_of, parameter_group
 
@@ -45,6 +46,7 @@ def workers(tree: xr.DataTree, *, interval: float = 0.89, bootstrap: int | None 
         Probability of the equal-tailed intervals.
     bootstrap : int, optional
         For engines without draws: number of refits to resampled items from which intervals and probabilities come.
+        Draws need none: there ``attrs["intervals"]`` notes that it was not used.
     seed : int
         Seed of the resampling.
 
@@ -60,7 +62,9 @@ def workers(tree: xr.DataTree, *, interval: float = 0.89, bootstrap: int | None 
     Raises
     ------
     LabelError
-        For an interval that is no probability.
+        For an interval that is no probability, or a seed that is none.
+    EngineError
+        For a number of refits that is none.
     ModelError
         For models without confusion matrices.
 
@@ -74,6 +78,9 @@ def workers(tree: xr.DataTree, *, interval: float = 0.89, bootstrap: int | None 
     'em gives no draws:'
     """
     low, high = interval_bounds(interval)
+    seed = check_seed(seed)
+    if bootstrap is not None:
+        bootstrap = check_refits(bootstrap)
     found = scores(tree)
     n_classes = tree["observed_data"].dataset.sizes["class"]
     report = pd.DataFrame({"n_labels": n_labels_of(tree, "worker")}, index=ids(tree, "worker"))
@@ -82,6 +89,8 @@ def workers(tree: xr.DataTree, *, interval: float = 0.89, bootstrap: int | None 
     reason = f"equal-tailed, probability {interval:g}, from the posterior draws"
     if parameter_group(tree) == "posterior":
         spread = found
+        if bootstrap is not None:
+            reason += f"; bootstrap={bootstrap} was not needed: draws say more than refits"
     elif bootstrap is not None:
         from bayescrowd.decisions.bootstrap import refit_scores
 
@@ -128,7 +137,7 @@ def confusion(
     Raises
     ------
     LabelError
-        For an unknown worker or level.
+        For an unknown worker or level, or an interval that is no probability.
 
     Examples
     --------
@@ -136,10 +145,16 @@ def confusion(
     >>> bc.fit(bc.datasets.load("anesthesia")).confusion(1).round(2).loc[1, 1]
     np.float64(0.89)
     """
+    bounds = None if interval is None else interval_bounds(interval)
     known = ids(tree, "worker")
     row = _position(known, worker)
     table, shares, _ = _parameters(tree, slice(row, row + 1))
-    if table.ndim == 5 and difficulty is not None:
+    if difficulty is not None:
+        if table.ndim != 5:
+            raise LabelError(
+                f"difficulty={difficulty!r}: model {tree.attrs['model']!r} has no levels of difficulty; leave difficulty "
+                f"out"
+            )
         names = list(ids(tree, "difficulty"))
         if difficulty not in names:
             raise LabelError(f"there is no difficulty level {difficulty!r}; the levels are {shorten(names, 10)}")
@@ -148,9 +163,9 @@ def confusion(
         draws = _averaged(table, shares)[:, 0]
     classes, labels = ids(tree, "class"), ids(tree, "label")
     mean = pd.DataFrame(draws.mean(axis=0), index=classes, columns=labels)
-    if interval is None:
+    if bounds is None:
         return mean
-    low, high = interval_bounds(interval)
+    low, high = bounds
     if len(draws) > 1:
         lower, upper = np.quantile(draws, [low, high], axis=0)
     else:
@@ -227,8 +242,7 @@ def interval_bounds(interval: float) -> tuple[float, float]:
     LabelError
         Where it is not between 0 and 1.
     """
-    if not 0 < interval < 1:
-        raise LabelError(f"interval must be a probability between 0 and 1 such as 0.89, not {interval!r}")
+    interval = check_interval(interval)
     return (1 - interval) / 2, (1 + interval) / 2
 
 
@@ -272,7 +286,7 @@ def _averaged(table: np.ndarray, shares: np.ndarray | None) -> np.ndarray:
 
 def _position(known: pd.Index, worker: Any) -> int:
     try:
-        row = known.get_indexer(pd.Index([worker]))[0]
+        row = known.get_indexer(pd.Index([worker], tupleize_cols=False))[0]
     except (TypeError, ValueError):
         row = -1
     if row >= 0:

@@ -41,6 +41,7 @@ from bayescrowd.kernels.tables import (
     tables_of,
 )
 from bayescrowd.model import Model
+from bayescrowd.priors import misfits
 
 __all__ = ["ENGINE", "Settings"]
 
@@ -88,7 +89,10 @@ class Settings:
         require(self.acceleration in _ACCELERATIONS, "acceleration must be 'squarem' or 'none'")
         require(_whole(self.max_iter), f"max_iter must be a whole number of at least 1, not {self.max_iter!r}")
         require(_whole(self.starts), f"starts must be a whole number of at least 1, not {self.starts!r}")
-        require(self.tolerance >= 0 and self.change_tolerance >= 0, "tolerances must not be negative")
+        for name in ("tolerance", "change_tolerance"):
+            value = getattr(self, name)
+            number = isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+            require(number, f"{name} must be a number of at least 0, not {value!r}")
 
 
 def _whole(value: object) -> bool:
@@ -257,7 +261,11 @@ def run(job: Job) -> Run:
     if settings.objective == "posterior":
         _check_concentrations(job.model, exact)
     with double_precision():
-        arrays = jax.device_put(build_arrays(job.labels, by_annotation=job.model.uses_item))
+        arrays = build_arrays(job.labels, by_annotation=job.model.uses_item)
+        if misfits(job.model, arrays.sizes):
+            # A prior of one value per worker (or item) goes with the exact sizes only.
+            arrays = build_arrays(job.labels, pad_sizes=False, by_annotation=job.model.uses_item)
+        arrays = jax.device_put(arrays)
         tables = tables_of(job.model, arrays.sizes)
         ends = []
         for index, start in enumerate(starts):

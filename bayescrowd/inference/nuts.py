@@ -25,20 +25,24 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.infer.hmc import hmc
 from numpyro.infer.initialization import init_to_value
-from numpyro.infer.util import initialize_model, potential_energy
+from numpyro.infer.util import initialize_model
 
-from bayescrowd.data.arrays import LabelArrays, build_arrays, build_padded
+from bayescrowd.data.arrays import LabelArrays, PaddedLabels, build_arrays, build_padded
 from bayescrowd.inference.base import Engine, Job, Run, Status, require, sizes_of
 from bayescrowd.inference.points import dispersed
-from bayescrowd.kernels.density import constrain, enumerated_program, marginal_program, unconstrain
+from bayescrowd.kernels.density import constrain, enumerated_program, marginal_program, potential, unconstrain
 from bayescrowd.kernels.precision import double_precision
 from bayescrowd.kernels.states import joint, marginal, responsibilities
 from bayescrowd.model import Model
+from bayescrowd.sites import TRACING
 
 __all__ = ["ENGINE", "Settings"]
 
 _CHUNK = 50
 _FIRST_CHUNK = 10
+_SECONDS_PER_CALL = (0.3, 1.0)
+"""Chunks shorter than the first grow, chunks longer than the second shrink: an interrupt is answered at once."""
+
 _LOG_LIKELIHOOD_LIMIT = 32_000_000
 _STATS = ("lp", "energy", "acceptance_rate", "n_steps", "diverging", "step_size")
 
@@ -93,10 +97,10 @@ class _Sampler(NamedTuple):
 def _sampler(structure: Any, shapes: Any, warmup: int, target_accept: float, max_tree_depth: int) -> _Sampler:
     del structure, shapes
 
-    def potential(model: Model, arrays: LabelArrays) -> Callable[[Any], Any]:
-        return lambda position: potential_energy(marginal_program, (model, arrays), {}, position)
+    def of_data(model: Model, arrays: LabelArrays) -> Callable[[Any], Any]:
+        return lambda position: potential(marginal_program, (model, arrays), position)
 
-    return _build(potential, warmup, target_accept, max_tree_depth)
+    return _build(of_data, warmup, target_accept, max_tree_depth)
 
 
 def _build(potential: Callable[..., Any], warmup: int, target_accept: float, max_tree_depth: int) -> _Sampler:
@@ -170,14 +174,23 @@ class _Chain:
 
 def _enumerated(job: Job, data: Any, parameters: dict[str, Any]) -> _Sampler:
     settings: Settings = job.settings
-    info = initialize_model(
-        jax.random.key(job.seed),
-        enumerated_program,
-        init_strategy=init_to_value(values={name: jnp.asarray(value) for name, value in parameters.items()}),
-        dynamic_args=True,
-        model_args=(job.model, data),
-    )
-    return _build(info.potential_fn, settings.warmup, settings.target_accept, settings.max_tree_depth)
+    with TRACING:
+        info = initialize_model(
+            jax.random.key(job.seed),
+            enumerated_program,
+            init_strategy=init_to_value(values={name: jnp.asarray(value) for name, value in parameters.items()}),
+            dynamic_args=True,
+            model_args=(job.model, data),
+        )
+
+    def of_data(model: Model, table: PaddedLabels) -> Callable[[Any], Any]:
+        def locked(position: Any) -> Any:
+            with TRACING:
+                return info.potential_fn(model, table)(position)
+
+        return locked
+
+    return _build(of_data, settings.warmup, settings.target_accept, settings.max_tree_depth)
 
 
 def _advance(
@@ -214,8 +227,13 @@ def _sample(job: Job, sampler: _Sampler, chains: list[_Chain], arrays: LabelArra
         limit = _FIRST_CHUNK
         with double_precision():
             while chain.drawn < settings.draws and not stop.is_set():
+                begun = time.perf_counter()
                 _advance(chain, job, sampler, arrays, data, keep=keep, limit=limit)
-                limit = _CHUNK
+                seconds = time.perf_counter() - begun
+                if seconds < _SECONDS_PER_CALL[0]:
+                    limit = min(2 * limit, _CHUNK)
+                elif seconds > _SECONDS_PER_CALL[1]:
+                    limit = max(limit // 2, 1)
 
     job.reporter.start("compiling", goal)
     interrupted = False
@@ -232,6 +250,7 @@ def _sample(job: Job, sampler: _Sampler, chains: list[_Chain], arrays: LabelArra
             job.reporter.update(done, f"{warm} chains still warming up" if warm else "drawing")
     except KeyboardInterrupt:
         interrupted = True
+        job.reporter.start("stopping, the draws so far are kept; interrupt again to discard them", goal)
     finally:
         stop.set()
         pool.shutdown(wait=True)

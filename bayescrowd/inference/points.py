@@ -12,10 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.optimize
 from jax.flatten_util import ravel_pytree
-from numpyro.infer.util import log_density, potential_energy
 
 from bayescrowd.data.arrays import LabelArrays, Table
-from bayescrowd.kernels.density import constrain, unconstrain
+from bayescrowd.kernels.density import constrain, log_prior, potential, unconstrain
 from bayescrowd.kernels.states import joint, marginal, responsibilities, table_counts
 from bayescrowd.kernels.tables import TINY, Tables, concentration, draw, mean, tables_of
 from bayescrowd.model import Model
@@ -105,7 +104,7 @@ def expect(model: Model, arrays: LabelArrays, position: Position, *, posterior: 
     table = joint(model, parameters, arrays)
     objective = jnp.sum(marginal(table, arrays))
     if posterior:
-        objective = objective + log_density(model.parameters, (arrays.sizes,), {}, parameters)[0]
+        objective = objective + log_prior(model, arrays.sizes, parameters)
     return objective, responsibilities(table, arrays)
 
 
@@ -151,9 +150,9 @@ def _loss(model: Model, arrays: LabelArrays, rows: Any, position: Position, *, d
         table = joint(model, parameters, arrays)
         value = jnp.sum(jnp.where(rows > 0, rows * table, 0.0))
         if density == "declared":
-            value = value + log_density(model.parameters, (arrays.sizes,), {}, parameters)[0]
+            value = value + log_prior(model, arrays.sizes, parameters)
         elif density == "unconstrained":
-            value = value - potential_energy(model.parameters, (arrays.sizes,), {}, position)
+            value = value - potential(model.parameters, (arrays.sizes,), position)
         return -value
 
     value, gradient = jax.value_and_grad(negative)(position)

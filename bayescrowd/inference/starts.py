@@ -64,8 +64,9 @@ def resolve(init: Any, labels: Table, model: Model) -> np.ndarray:
     Parameters
     ----------
     init : str, Fit or array
-        ``"majority"``; an earlier fit (matched by item ids and class values; items it does not know start from the
-        majority vote); or an array item x class (or item x state) of probabilities.
+        ``"majority"``; an earlier fit, or a DataFrame such as its ``class_probabilities()`` (matched by item ids and
+        class values; items it does not know start from the majority vote); or an array item x class (or item x state)
+        of probabilities.
     labels : CrowdLabels
         The label table.
     model : Model
@@ -88,7 +89,9 @@ def resolve(init: Any, labels: Table, model: Model) -> np.ndarray:
             )
         start = majority(labels)
     elif hasattr(init, "class_probabilities"):
-        start = _from_fit(init, labels)
+        start = _from_table(init.class_probabilities(), labels, "fit")
+    elif hasattr(init, "columns") and hasattr(init, "index"):
+        start = _from_table(init, labels, "table")
     else:
         start = _from_array(init, labels, model)
     n_classes = len(labels.classes)
@@ -97,19 +100,33 @@ def resolve(init: Any, labels: Table, model: Model) -> np.ndarray:
     return _clamp(start, labels)
 
 
-def _from_fit(fit: Any, labels: Any) -> np.ndarray:
-    table = fit.class_probabilities()
+def _from_table(table: Any, labels: Any, word: str) -> np.ndarray:
     missing = [value for value in labels.classes if value not in table.columns]
     if missing:
-        raise EngineError(f"the fit given as init does not know the classes {missing}; it knows {list(table.columns)}")
+        raise EngineError(
+            f"the {word} given as init does not know the classes {missing}; it knows {list(table.columns)}"
+        )
     start = majority(labels)
     position = table.index.get_indexer(labels.items)
     known = position >= 0
     if not known.any():
-        raise EngineError("the fit given as init shares no item with these labels; pass init='majority'")
-    start[known] = table[list(labels.classes)].to_numpy(float)[position[known]]
-    total = start.sum(axis=1, keepdims=True)
-    return np.where(total > 0, start / np.where(total > 0, total, 1), 1 / start.shape[1])
+        raise EngineError(f"the {word} given as init shares no item with these labels; pass init='majority'")
+    given = table[list(labels.classes)].to_numpy(float)[position[known]]
+    _check_probabilities(given, table.index[position[known]], total=False)
+    total = given.sum(axis=1, keepdims=True)
+    start[known] = np.where(total > 0, given / np.where(total > 0, total, 1), 1 / start.shape[1])
+    return start
+
+
+def _check_probabilities(start: np.ndarray, rows: Any, *, total: bool) -> None:
+    bad = ~np.isfinite(start).all(axis=1) | (start < 0).any(axis=1)
+    if total:
+        bad |= ~(np.abs(start.sum(axis=1) - 1) < 1e-6)
+    if bad.any():
+        raise EngineError(
+            f"init must hold probabilities that sum to one over classes; {bad.sum()} rows do not, the first is row "
+            f"{rows[int(np.flatnonzero(bad)[0])]!r}: {start[bad][0].tolist()}"
+        )
 
 
 def _from_array(init: Any, labels: Table, model: Model) -> np.ndarray:
@@ -123,12 +140,7 @@ def _from_array(init: Any, labels: Table, model: Model) -> np.ndarray:
         ) from None
     if start.shape not in shapes:
         raise EngineError(f"init has shape {start.shape}; it must be item x class, {shapes[0]}")
-    bad = ~np.isfinite(start).all(axis=1) | (start < 0).any(axis=1) | ~(np.abs(start.sum(axis=1) - 1) < 1e-6)
-    if bad.any():
-        raise EngineError(
-            f"init must hold probabilities that sum to one over classes; {bad.sum()} rows do not, the first is row "
-            f"{int(np.flatnonzero(bad)[0])}: {start[bad][0].tolist()}"
-        )
+    _check_probabilities(start, range(len(start)), total=True)
     return start
 
 

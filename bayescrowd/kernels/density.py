@@ -1,19 +1,20 @@
 """The posterior of the continuous parameters, states summed out: as a NumPyro program, and unconstrained."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpyro
-from numpyro.infer.util import constrain_fn, unconstrain_fn
+from numpyro.infer.util import constrain_fn, log_density, potential_energy, unconstrain_fn
 
 from bayescrowd.data.arrays import LabelArrays, PaddedLabels, Sizes
 from bayescrowd.kernels.states import joint, marginal
 from bayescrowd.model import Model, Parameters
+from bayescrowd.sites import TRACING
 
-__all__ = ["constrain", "enumerated_program", "marginal_program", "unconstrain"]
+__all__ = ["constrain", "enumerated_program", "log_prior", "marginal_program", "potential", "unconstrain"]
 
 
 def marginal_program(model: Model, arrays: LabelArrays) -> None:
@@ -60,7 +61,8 @@ def constrain(model: Model, sizes: Sizes, position: Mapping[str, Any]) -> dict[s
     dict
         Site -> value.
     """
-    values: dict[str, Any] = constrain_fn(model.parameters, (sizes,), {}, dict(position))
+    with TRACING:
+        values: dict[str, Any] = constrain_fn(model.parameters, (sizes,), {}, dict(position))
     return values
 
 
@@ -82,5 +84,48 @@ def unconstrain(model: Model, sizes: Sizes, parameters: Parameters) -> dict[str,
     dict
         Site -> unconstrained value.
     """
-    position: dict[str, Any] = unconstrain_fn(model.parameters, (sizes,), {}, dict(parameters))
+    with TRACING:
+        position: dict[str, Any] = unconstrain_fn(model.parameters, (sizes,), {}, dict(parameters))
     return position
+
+
+def log_prior(model: Model, sizes: Sizes, parameters: Parameters) -> Any:
+    """Compute the log prior density of the parameter sites as the model declares them.
+
+    Parameters
+    ----------
+    model : Model
+        Any model.
+    sizes : Sizes
+        Sizes of its parameters.
+    parameters : dict
+        Site -> value.
+
+    Returns
+    -------
+    array []
+        The sum over sites.
+    """
+    with TRACING:
+        return log_density(model.parameters, (sizes,), {}, dict(parameters))[0]
+
+
+def potential(program: Callable[..., Any], arguments: tuple[Any, ...], position: Mapping[str, Any]) -> Any:
+    """Compute the negative log density of a NumPyro program on the unconstrained scale.
+
+    Parameters
+    ----------
+    program : callable
+        A NumPyro program without discrete sites.
+    arguments : tuple
+        Its arguments.
+    position : dict
+        Site -> unconstrained value.
+
+    Returns
+    -------
+    array []
+        The potential energy, Jacobian of the transformation included.
+    """
+    with TRACING:
+        return potential_energy(program, arguments, {}, dict(position))

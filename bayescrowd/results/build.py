@@ -300,7 +300,7 @@ def _observed(labels: CrowdLabels, coords: _Coordinates) -> xr.Dataset:
     also = ["item", "worker", "class", "label"]
     if labels.patterns is not None:
         code, names = pd.factorize(labels.patterns.reindex(labels.items))
-        coords.add("pattern", pd.Index(names))
+        coords.add("pattern", pd.Index(names, tupleize_cols=False))
         variables["pattern_index"] = (("item",), code.astype(np.int32))
         also.append("pattern")
     return coords.dataset(variables, also)
@@ -311,7 +311,7 @@ def _truth(labels: CrowdLabels, coords: _Coordinates) -> dict[str, xr.Dataset]:
         return {}
     truth = labels.truth.dropna()
     code, found = pd.factorize(truth)
-    coords.add("truth_value", pd.Index(found))
+    coords.add("truth_value", pd.Index(found, tupleize_cols=False))
     whole = np.full(labels.n_items, -1, np.int32)
     position = labels.items.get_indexer(truth.index)
     whole[position[position >= 0]] = code[position >= 0]

@@ -1,19 +1,27 @@
 """Saving and loading result trees as NetCDF files: no pickle, any ids, readable by xarray and ArviZ alone."""
 
+import contextlib
+import hashlib
 import json
+import os
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import xarray as xr
 
-from bayescrowd.errors import BayescrowdError
+from bayescrowd.errors import BayescrowdError, LabelError, problems_message, shorten
 from bayescrowd.results.build import FORMAT
+from bayescrowd.results.ids import InMemory
 
 __all__ = ["load", "save"]
 
 _ENGINE: Final = "h5netcdf"
 _LONG = "long_attributes"
+_DIGEST = "content_sha256"
+_DAMAGED = (OSError, ValueError, KeyError, RuntimeError, TypeError, AttributeError, IndexError, ArithmeticError)
+"""What the libraries below raise on files that are damaged or of another kind."""
+
 _LONGEST = 32_000
 """HDF5 refuses attributes above 64 kB (UTF-8 takes up to four bytes a character, most ids take one or two)."""
 
@@ -31,15 +39,16 @@ def save(tree: xr.DataTree, path: str | Path) -> None:
     Raises
     ------
     BayescrowdError
-        Where the folder does not exist or the path is a folder.
+        Where the folder does not exist, the path is a folder or cannot be written, or an id has no form in a file.
     """
-    target = Path(path).expanduser()
+    target = _path(path, "save to")
     if target.is_dir():
         raise BayescrowdError(f"cannot save to {str(target)!r}: it is a folder; give a file name, e.g. 'fit.nc'")
     if not target.parent.is_dir():
         raise BayescrowdError(
             f"cannot save to {str(target)!r}: there is no folder {str(target.parent)!r}; create it first"
         )
+    _refuse_ids(tree)
     copy = tree.copy()
     attrs: dict[str, Any] = {}
     long: dict[str, Any] = {}
@@ -50,6 +59,7 @@ def save(tree: xr.DataTree, path: str | Path) -> None:
         else:
             attrs[name] = text
     attrs["json_lists"] = " ".join(name for name, value in _root(tree).items() if isinstance(value, list))
+    attrs[_DIGEST] = _digest(tree, _root(tree))
     copy.attrs = attrs
     if long:
         copy[_LONG] = xr.DataTree(xr.Dataset(long))
@@ -58,8 +68,12 @@ def save(tree: xr.DataTree, path: str | Path) -> None:
     try:
         copy.to_netcdf(str(part), engine=_ENGINE)
         part.replace(target)
+    except OSError as error:
+        raise BayescrowdError(
+            f"cannot save to {str(target)!r} ({error}): choose a folder that you may write to and that has room"
+        ) from error
     finally:
-        part.unlink(missing_ok=True)
+        _remove(part)
 
 
 def load(path: str | Path) -> xr.DataTree:
@@ -78,9 +92,9 @@ def load(path: str | Path) -> xr.DataTree:
     Raises
     ------
     BayescrowdError
-        Where there is no such file, it is no result of bayescrowd, or a newer version wrote it.
+        Where there is no such file, it is no result of bayescrowd or damaged, or a newer version wrote it.
     """
-    source = Path(path).expanduser()
+    source = _path(path, "load from")
     if not source.exists():
         near = sorted(str(found) for found in source.parent.glob("*.nc"))[:5] if source.parent.is_dir() else []
         hint = f"; NetCDF files there: {', '.join(near)}" if near else ""
@@ -89,7 +103,7 @@ def load(path: str | Path) -> xr.DataTree:
         raise BayescrowdError(f"{str(source)!r} is a folder; give the file that fit.save() wrote, e.g. 'fit.nc'")
     try:
         opened = xr.open_datatree(source, engine=_ENGINE)
-    except (OSError, ValueError, KeyError) as error:
+    except _DAMAGED as error:
         raise BayescrowdError(
             f"{str(source)!r} is no NetCDF file ({error}); bayescrowd.load reads what fit.save() wrote. "
             f"For a table of labels use bayescrowd.read_labels"
@@ -106,16 +120,79 @@ def load(path: str | Path) -> xr.DataTree:
                 f"{str(source)!r} was written by a newer bayescrowd (format {int(version)}, this one reads up to "
                 f"{FORMAT}); upgrade with: pip install --upgrade bayescrowd"
             )
-        tree = opened.load().copy(deep=False)
-    attrs = {name: _plain(value) for name, value in tree.attrs.items()}
+        try:
+            tree, digest = _read(opened)
+            sound = digest is None or digest == _digest(tree, _root(tree))
+        except _DAMAGED as error:
+            raise BayescrowdError(_damaged(source, str(error))) from error
+    if not sound:
+        raise BayescrowdError(_damaged(source, "its content does not match the checksum that was saved with it"))
+    return tree
+
+
+def _read(opened: xr.DataTree) -> tuple[xr.DataTree, str | None]:
+    """Read everything into memory, and the checksum that was saved along."""
+    tree = opened.load().copy(deep=False)
+    attrs = {str(name): _plain(value) for name, value in tree.attrs.items()}
     if _LONG in tree.children:
         attrs |= {str(name): str(value.item()) for name, value in tree[_LONG].dataset.data_vars.items()}
         tree = tree.filter(lambda node: node.name != _LONG)
     for name in str(attrs.pop("json_lists")).split():
         attrs[name] = json.loads(attrs[name])
+    digest = attrs.pop(_DIGEST, None)
     tree.attrs = attrs
     tree.encoding = {}
-    return tree
+    return tree, digest
+
+
+def _damaged(source: Path, reason: str) -> str:
+    return f"{str(source)!r} is damaged ({reason}): take another copy of the file, or fit and save again"
+
+
+def _digest(tree: xr.DataTree, attrs: dict[str, Any]) -> str:
+    """SHA-256 of all attributes and values, in a form that does not depend on how a file holds them."""
+    sha = hashlib.sha256(json.dumps(attrs, sort_keys=True, default=str).encode("utf-8", "surrogatepass"))
+    for path, node in sorted((node.path, node) for node in tree.subtree):
+        for name, variable in sorted(node.to_dataset(inherit=False).variables.items(), key=lambda entry: str(entry[0])):
+            value = variable.to_numpy()
+            sha.update(repr((path, str(name), variable.dims, value.shape)).encode("utf-8", "surrogatepass"))
+            if value.dtype.kind in "iufb":
+                value = np.ascontiguousarray(value, value.dtype.newbyteorder("<"))
+                # A file keeps NaN, but not which of the many NaN it was.
+                missing = np.isnan(value) if value.dtype.kind == "f" else np.zeros((), bool)
+                sha.update(np.where(missing, np.nan, value).tobytes() if missing.any() else value.tobytes())
+            elif value.dtype.kind in "OUT":
+                text = "\0".join(str(part) for part in value.ravel().tolist())
+                sha.update(text.encode("utf-8", "surrogatepass"))
+    return sha.hexdigest()
+
+
+def _path(path: Any, what: str) -> Path:
+    if not isinstance(path, str | os.PathLike) or not str(path):
+        raise BayescrowdError(f"cannot {what} {path!r}: give the name of a file, e.g. 'fit.nc'")
+    return Path(path).expanduser()
+
+
+def _refuse_ids(tree: xr.DataTree) -> None:
+    if "original_ids" not in tree.children:
+        return
+    problems = []
+    for name, variable in tree["original_ids"].dataset.data_vars.items():
+        kept = [part.value for part in variable.to_numpy() if isinstance(part, InMemory)]
+        if kept:
+            kinds = ", ".join(sorted({type(value).__name__ for value in kept}))
+            problems.append(f"{str(name).removesuffix('_json')} ids {shorten(kept)} of type {kinds}.")
+    if problems:
+        headline = (
+            "a file cannot hold ids of these types: map them to text, numbers, dates or tuples of those in the label "
+            "table and fit again"
+        )
+        raise LabelError(problems_message(headline, problems))
+
+
+def _remove(part: Path) -> None:
+    with contextlib.suppress(OSError):
+        part.unlink(missing_ok=True)
 
 
 def _root(tree: xr.DataTree) -> dict[str, Any]:

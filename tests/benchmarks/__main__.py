@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from pathlib import Path
 
@@ -39,6 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
         wanted = [cell for cell in wanted if given.tool in cell.tool]
     ran = {}
     if not given.report:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the cell at work is ended too
         print(f"{len(wanted)} cells, records in {folder}", flush=True)
         ran = runner.run_cells(wanted, folder, fresh=given.fresh, say=lambda text: print(text, flush=True))
     page = report.page(runner.recorded(planned, folder), cells.CASES)

@@ -13,6 +13,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import signal
 import subprocess
 import sys
 import tempfile
@@ -223,21 +224,31 @@ def _process(cell: Cell, folder: Path, out: Path | None) -> str | None:
     job = {**asdict(cell), "folder": str(folder / "tables"), "prepare": out is None, "out": str(out)}
     with tempfile.TemporaryFile() as said:
         process = subprocess.Popen(
-            [sys.executable, str(MAIN), "--cell", json.dumps(job)], stdout=said, stderr=subprocess.STDOUT
+            [sys.executable, str(MAIN), "--cell", json.dumps(job)],
+            stdout=said,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
         )
         try:
             process.wait(cell.cap + SLACK)
         except subprocess.TimeoutExpired:
             return f"ended after {cell.cap + SLACK:.0f} s"
         finally:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
+            _end(process)
         if process.returncode == 0:
             return None
         said.seek(0)
         lines = said.read().decode(errors="replace").strip().splitlines()
         return lines[-1][:300] if lines else f"exit status {process.returncode}"
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a cell's process and all that it started (Stan's chains outlive it otherwise)."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except (AttributeError, ProcessLookupError, PermissionError):
+        process.kill()
+    process.wait()
 
 
 def _short(record: dict[str, Any]) -> str:

@@ -67,7 +67,7 @@ def test_a_run_measures_resumes_caps_and_reports(tmp_path: Path) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runner, "_measure", measured_again)
-        runner.run_cells(plan[:3], tmp_path, say=said.append)
+        runner.run_cells(plan[:2], tmp_path, say=said.append)
     page = report.page(runner.recorded(plan, tmp_path), cells.CASES)
     assert "| tiny, bayescrowd |" in page
     assert "| capped | tiny | > 0 |" in page

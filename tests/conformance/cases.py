@@ -26,7 +26,18 @@ def holes() -> CrowdLabels:
 
 def repeats() -> CrowdLabels:
     """Repeats by one worker, contradictions among them, and a label that is no class."""
-    rows = [(0, 0, 1), (0, 0, 1), (0, 0, 2), (0, 1, 0), (1, 0, 0), (1, 1, 2), (2, 1, 1), (2, 2, 1), (2, 2, 0), (3, 2, 2)]
+    rows = [
+        (0, 0, 1),
+        (0, 0, 1),
+        (0, 0, 2),
+        (0, 1, 0),
+        (1, 0, 0),
+        (1, 1, 2),
+        (2, 1, 1),
+        (2, 2, 1),
+        (2, 2, 0),
+        (3, 2, 2),
+    ]
     return of_rows(rows, classes=["no", "yes"], label_values=["no", "yes", "can't tell"])
 
 
@@ -50,7 +61,6 @@ def everything() -> CrowdLabels:
 
 
 CASES = {function.__name__: function for function in (golden, holes, repeats, weighted, three_classes, everything)}
-WHOLE_WEIGHTS = {"golden", "holes", "repeats", "three_classes"}
 
 
 def d1() -> CrowdLabels:
@@ -76,10 +86,11 @@ def model_id(model: Model) -> str:
     return f"{model.name}{MODELS.index(model) if model.name == 'dawid-skene' else ''}"
 
 
-def cross(fast: tuple[str, ...] = ("everything",)) -> list[object]:
-    """Every model on every case; the fast tests take a few of them."""
+def cross() -> list[object]:
+    """Registered models on every case, the toys on two; the fast tests take the case that holds everything."""
+    slow = lambda case: () if case == "everything" else pytest.mark.slow
     return [
-        pytest.param(model, case, id=f"{model_id(model)}-{case}", marks=() if case in fast else pytest.mark.slow)
+        pytest.param(model, case, id=f"{model_id(model)}-{case}", marks=slow(case))
         for model in MODELS
-        for case in CASES
+        for case in (("everything", "three_classes") if model in TOYS else CASES)
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -22,20 +23,51 @@ from bayescrowd.kernels.states import at_cells, joint, marginal
 from bayescrowd.kernels.tables import concentration, tables_of
 from bayescrowd.model import At, Model
 
+# Compiled functions take the model as an argument, so that models of one class share them.
+
+
+@partial(jax.jit, static_argnames="sizes")
+def _draw(model: Model, key: Any, sizes: Sizes) -> dict[str, Any]:
+    trace = handlers.trace(handlers.seed(model.parameters, key)).get_trace(sizes)
+    return {name: site["value"] for name, site in trace.items() if site["type"] == "sample"}
+
+
+@partial(jax.jit, static_argnames="sizes")
+def _state(model: Model, parameters: Any, true_class: Any, difficulty: Any, item: Any, sizes: Sizes) -> Any:
+    return model.log_state(parameters, At(None, true_class, difficulty, None, item, sizes)).squeeze()
+
+
+@partial(jax.jit, static_argnames="sizes")
+def _response(model: Model, parameters: Any, at: At, sizes: Sizes) -> Any:
+    return model.log_response(parameters, at._replace(sizes=sizes)).squeeze()
+
+
+@jax.jit
+def _enumerated(model: Model, table: Any, parameters: Any) -> Any:
+    program = enumeration.enum(model.program, first_available_dim=-6)
+    return enumeration.log_density(program, (table,), {}, parameters)[0]
+
+
+@jax.jit
+def _marginal(model: Model, arrays: Any, parameters: Any) -> Any:
+    return log_density(marginal_program, (model, arrays), {}, parameters)[0]
+
+
+@jax.jit
+def _likelihood(model: Model, arrays: Any, parameters: Any) -> Any:
+    return jnp.sum(marginal(joint(model, parameters, arrays), arrays))
+
 
 def prior_draw(model: Model, sizes: Sizes, seed: int) -> dict[str, np.ndarray]:
     """One draw of the parameters from the prior."""
     with double_precision():
-        trace = handlers.trace(handlers.seed(model.parameters, jax.random.key(seed))).get_trace(sizes)
-    return {name: np.asarray(site["value"]) for name, site in trace.items() if site["type"] == "sample"}
+        return {name: np.asarray(value) for name, value in _draw(model, jax.random.key(seed), sizes).items()}
 
 
 def log_prior(model: Model, sizes: Sizes, parameters: dict[str, np.ndarray]) -> float:
     """The prior density: by SciPy for Dirichlet and Beta sites, by NumPyro for the others."""
     total = 0.0
-    with double_precision():
-        trace = handlers.trace(handlers.substitute(model.parameters, data=parameters)).get_trace(sizes)
-        sites = model.sites(sizes)
+    sites = model.sites(sizes)
     for name, site in sites.items():
         value = parameters[name]
         if site.kind == "dirichlet":
@@ -47,6 +79,7 @@ def log_prior(model: Model, sizes: Sizes, parameters: dict[str, np.ndarray]) -> 
             total += scipy.stats.beta.logpdf(value, pair[..., 0], pair[..., 1]).sum()
         else:
             with double_precision():
+                trace = handlers.trace(handlers.substitute(model.parameters, data=parameters)).get_trace(sizes)
                 total += float(np.sum(trace[name]["fn"].log_prob(value)))
     return total
 
@@ -57,17 +90,16 @@ def tabulate(model: Model, parameters: dict[str, np.ndarray], data: oracle.Probl
     n_states = model.n_levels * data.n_classes
     log_state = np.zeros((data.n_items, n_states))
     log_response = np.zeros((data.n, n_states))
-    one = lambda value: np.asarray([int(value)])
     with double_precision():
+        values = {name: jnp.asarray(value) for name, value in parameters.items()}
         for s in range(n_states):
-            c, h = s % data.n_classes, s // data.n_classes
+            c, h = np.array([s % data.n_classes]), np.array([s // data.n_classes])
             for i in range(data.n_items):
-                at = At(None, one(c), one(h), None, one(i), sizes)
-                log_state[i, s] = np.asarray(model.log_state(parameters, at)).item()
+                log_state[i, s] = float(_state(model, values, c, h, np.array([i]), sizes))
             for n in range(data.n):
-                item = one(data.item[n]) if model.uses_item else None
-                at = At(one(data.worker[n]), one(c), one(h), one(data.label[n]), item, sizes)
-                log_response[n, s] = np.asarray(model.log_response(parameters, at)).item()
+                worker, label, item = (np.array([int(part[n])]) for part in (data.worker, data.label, data.item))
+                item = item if model.uses_item else None
+                log_response[n, s] = float(_response(model, values, At(worker, c, h, label, item, None), sizes))
     return log_state, log_response
 
 
@@ -82,18 +114,16 @@ def brute_density(model: Model, labels: Any, parameters: dict[str, np.ndarray]) 
 def enumerated_density(model: Model, labels: Any, parameters: dict[str, np.ndarray]) -> float:
     """The density of the model's own program, NumPyro summing the states out."""
     with double_precision():
-        table = build_padded(labels)
-        program = enumeration.enum(model.program, first_available_dim=-6)
-        density, _ = enumeration.log_density(program, (table,), {}, {k: jnp.asarray(v) for k, v in parameters.items()})
-        return float(density)
+        return float(_enumerated(model, build_padded(labels), parameters))
 
 
-def marginal_density(model: Model, labels: Any, parameters: dict[str, np.ndarray], *, by_annotation: bool = False) -> float:
+def marginal_density(
+    model: Model, labels: Any, parameters: dict[str, np.ndarray], *, by_annotation: bool = False
+) -> float:
     """The density of the closed form, in the layout that samplers use."""
     with double_precision():
         arrays = build_arrays(labels, pad=False, by_annotation=by_annotation or model.uses_item)
-        density, _ = log_density(marginal_program, (model, arrays), {}, parameters)
-        return float(density)
+        return float(_marginal(model, arrays, parameters))
 
 
 def padded_likelihood(model: Model, labels: Any, parameters: dict[str, np.ndarray]) -> float:
@@ -107,10 +137,12 @@ def padded_likelihood(model: Model, labels: Any, parameters: dict[str, np.ndarra
             extra = [(0, size - now) for size, now in zip(site.shape, value.shape, strict=True)]
             wide[name] = np.pad(value, extra, mode="edge")
         assert longer.n_workers >= exact.n_workers
-        return float(jnp.sum(marginal(joint(model, wide, arrays), arrays)))
+        return float(_likelihood(model, arrays, wide))
 
 
-def potentials(model: Model, labels: Any, parameters: dict[str, np.ndarray]) -> tuple[tuple[float, Any], tuple[float, Any]]:
+def potentials(
+    model: Model, labels: Any, parameters: dict[str, np.ndarray]
+) -> tuple[tuple[float, Any], tuple[float, Any]]:
     """Value and gradient of the potential energies that the two kinds of NUTS walk on."""
     with double_precision():
         exact = sizes_of(labels)
@@ -123,7 +155,7 @@ def potentials(model: Model, labels: Any, parameters: dict[str, np.ndarray]) -> 
             init_strategy=init_to_value(values={name: jnp.asarray(value) for name, value in parameters.items()}),
         )
         closed = lambda z: potential_energy(marginal_program, (model, arrays), {}, z)
-        return jax.value_and_grad(info.potential_fn)(position), jax.value_and_grad(closed)(position)
+        return tuple(jax.jit(jax.value_and_grad(energy))(position) for energy in (info.potential_fn, closed))
 
 
 def route_gap(model: Model, labels: Any, parameters: dict[str, np.ndarray]) -> float:
@@ -131,15 +163,19 @@ def route_gap(model: Model, labels: Any, parameters: dict[str, np.ndarray]) -> f
     with double_precision():
         arrays = build_arrays(labels, pad=False, by_annotation=model.uses_item)
         tables = tables_of(model, arrays.sizes)
-        flat = tables.flatten(parameters)
-        at = at_cells(model, arrays)
-        total: Any = 0.0
-        for route in model.routes(at):
-            value = jnp.asarray(route.log_constant, float)
-            for name, index in route.cells.items():
-                value = value + jnp.where(route.counted, jnp.log(flat)[tables.entries(name, index)], 0.0)
-            total = total + jnp.exp(value)
-        return float(jnp.max(jnp.abs(jnp.log(total) - model.log_response(parameters, at))))
+
+        def gap(parameters: Any) -> Any:
+            flat = tables.flatten(parameters)
+            at = at_cells(model, arrays)
+            total: Any = 0.0
+            for route in model.routes(at):
+                value = jnp.asarray(route.log_constant, float)
+                for name, index in route.cells.items():
+                    value = value + jnp.where(route.counted, jnp.log(flat)[tables.entries(name, index)], 0.0)
+                total = total + jnp.exp(value)
+            return jnp.max(jnp.abs(jnp.log(total) - model.log_response(parameters, at)))
+
+        return float(jax.jit(gap)(parameters))
 
 
 def by_draw(model: Model, draws: dict[str, np.ndarray], labels: Any) -> np.ndarray:
@@ -219,7 +255,7 @@ def stationarity(model: Model, labels: Any, points: dict[str, np.ndarray], *, po
                 start[name] = jnp.log(value)
             else:
                 start[name] = value
-        slopes = jax.grad(objective)(start)
+        slopes = jax.jit(jax.grad(objective))(start)
         return max(float(jnp.max(jnp.abs(slope))) for slope in jax.tree.leaves(slopes))
 
 

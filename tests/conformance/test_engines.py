@@ -37,10 +37,8 @@ def crowd(model=None, seed=0):
 @every_model
 def test_em_climbs_to_a_point_where_the_slope_is_zero(model):
     chosen = with_mode(model)
-    if chosen.n_levels > 1:
-        start = np.random.default_rng(0).dirichlet(np.ones(2 * chosen.n_levels), 25)
-    else:
-        start = "majority"
+    by_state = np.random.default_rng(0).dirichlet(np.ones(2 * chosen.n_levels), 25)
+    start = by_state if chosen.n_levels > 1 else "majority"
     labels = crowd()
     options = {"tolerance": 1e-13, "change_tolerance": 1e-7, "max_iter": 20_000}
     run = running.run(labels, chosen, "em", objective="posterior", init=start, **options)
@@ -82,7 +80,9 @@ def far(found, exact, error):
     return np.abs(found - exact).max() / error
 
 
-@pytest.mark.parametrize("model", [TwoLevels(difficulty_prior=np.array([4.0, 2.0])), FixedLevels()], ids=lambda model: model.name)
+@pytest.mark.parametrize(
+    "model", [TwoLevels(difficulty_prior=np.array([4.0, 2.0])), FixedLevels()], ids=lambda model: model.name
+)
 def test_nuts_with_levels_agrees_with_brute_force(model):
     """Two latents per item, and levels whose tables are fixed."""
     labels = golden()

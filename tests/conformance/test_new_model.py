@@ -91,7 +91,9 @@ def exact(labels):
     return probability, ability, float(logsumexp(logs))
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case", ["everything", *(pytest.param(case, marks=pytest.mark.slow) for case in CASES if case != "everything")]
+)
 def test_density(case):
     labels = CASES[case]()
     parameters = checks.prior_draw(MODEL, sizes_of(labels), seed=2)

@@ -33,7 +33,9 @@ def draw_from_the_prior(rng):
     true_class = rng.choice(2, N_ITEMS, p=prevalence)
     said = rng.random((N_ITEMS, N_WORKERS)) < confusion[:, true_class, 1].T
     item, worker = np.divmod(np.arange(N_ITEMS * N_WORKERS), N_WORKERS)
-    return {"prevalence": prevalence, "confusion": confusion}, np.stack([item, worker, said.ravel().astype(int)], axis=1)
+    return {"prevalence": prevalence, "confusion": confusion}, np.stack(
+        [item, worker, said.ravel().astype(int)], axis=1
+    )
 
 
 def quantities(prevalence, confusion, log_likelihood):

@@ -62,7 +62,9 @@ class TwoLevels(Model):
                 "prevalence", _shares(self.prevalence_prior, sizes.n_classes), infer={"event_dims": ["class"]}
             ),
             "difficulty_prevalence": numpyro.sample(
-                "difficulty_prevalence", _shares(self.difficulty_prior, self.n_levels), infer={"event_dims": ["difficulty"]}
+                "difficulty_prevalence",
+                _shares(self.difficulty_prior, self.n_levels),
+                infer={"event_dims": ["difficulty"]},
             ),
         }
         shape = (sizes.n_workers, self.n_levels, sizes.n_classes, sizes.n_labels)
@@ -115,7 +117,9 @@ class Subtypes(TwoLevels):
         parameters = self.parameters(table.sizes)
         by_level = parameters["subtype"].reshape(self.n_levels, table.sizes.n_classes)
         with numpyro.plate("item", table.sizes.n_items, dim=-2):
-            true_class = numpyro.sample("true_class", dist.Categorical(by_level.sum(0)), infer={"enumerate": "parallel"})
+            true_class = numpyro.sample(
+                "true_class", dist.Categorical(by_level.sum(0)), infer={"enumerate": "parallel"}
+            )
             levels = dist.Categorical(Vindex((by_level / by_level.sum(0)).T)[true_class])
             difficulty = numpyro.sample("item_difficulty", levels, infer={"enumerate": "parallel"})
             observe_gold(true_class, table.gold)
@@ -140,7 +144,9 @@ class FixedLevels(TwoLevels):
                 "prevalence", _shares(self.prevalence_prior, sizes.n_classes), infer={"event_dims": ["class"]}
             ),
             "difficulty_prevalence": numpyro.sample(
-                "difficulty_prevalence", _shares(self.difficulty_prior, self.n_levels), infer={"event_dims": ["difficulty"]}
+                "difficulty_prevalence",
+                _shares(self.difficulty_prior, self.n_levels),
+                infer={"event_dims": ["difficulty"]},
             ),
         }
         shape = (sizes.n_workers, n_free, sizes.n_classes, sizes.n_labels)

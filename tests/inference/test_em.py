@@ -142,7 +142,11 @@ def test_a_worker_nobody_heard_stays_at_the_prior():
 
 @pytest.mark.parametrize(
     "model",
-    [bc.DawidSkene(), bc.DawidSkene(prevalence_prior=0.9, confusion_prior=1.0), bc.DawidSkene(confusion_prior=bc.diagonal(3, 0.99))],
+    [
+        bc.DawidSkene(),
+        bc.DawidSkene(prevalence_prior=0.9, confusion_prior=1.0),
+        bc.DawidSkene(confusion_prior=bc.diagonal(3, 0.99)),
+    ],
 )
 def test_the_posterior_mode_is_refused_below_one(model):
     with pytest.raises(EngineError, match="below 1") as caught:
@@ -213,7 +217,9 @@ def test_progress_is_told():
 
 def test_an_interrupt_keeps_the_estimate_so_far():
     recorder = Recorder(raise_at=1)
-    run = running.run(crowd(n_items=400, labels_per_item=2), FLAT, "em", reporter=recorder, tolerance=0.0, change_tolerance=0.0)
+    run = running.run(
+        crowd(n_items=400, labels_per_item=2), FLAT, "em", reporter=recorder, tolerance=0.0, change_tolerance=0.0
+    )
     assert run.status.code == "interrupted"
     assert run.status.converged is False
     assert "Interrupted" in run.status.sentence

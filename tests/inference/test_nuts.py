@@ -150,7 +150,11 @@ def test_progress_is_told():
     counts = [done for done, _ in recorder.updates]
     assert counts == sorted(counts)
     assert counts[-1] <= 1400
-    assert {note for _, note in recorder.updates} <= {"drawing", "1 chains still warming up", "2 chains still warming up"}
+    assert {note for _, note in recorder.updates} <= {
+        "drawing",
+        "1 chains still warming up",
+        "2 chains still warming up",
+    }
 
 
 def drawing(recorder):

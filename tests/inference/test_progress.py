@@ -36,6 +36,10 @@ def test_a_bar_goes_to_the_error_stream_alone(capsys):
 
 
 def test_a_bar_is_taken_away_after_an_error():
-    with pytest.raises(KeyboardInterrupt), reporter(True) as report:
-        report.start("work", 10)
-        raise KeyboardInterrupt
+    def work():
+        with reporter(True) as report:
+            report.start("work", 10)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        work()

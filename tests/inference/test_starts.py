@@ -99,8 +99,8 @@ def test_fits_that_do_not_fit():
     labels = labels_of(D1, classes=["no", "yes"])
     with pytest.raises(EngineError, match="'no'"):
         starts.resolve(EarlierFit(pd.DataFrame([[1.0]], index=["a"], columns=["yes"])), labels, MODEL)
+    strange = pd.DataFrame([[0.5, 0.5]], index=["z"], columns=["no", "yes"])
     with pytest.raises(EngineError, match="no item"):
-        strange = pd.DataFrame([[0.5, 0.5]], index=["z"], columns=["no", "yes"])
         starts.resolve(EarlierFit(strange), labels, MODEL)
 
 
@@ -113,3 +113,15 @@ def test_perturbed_starts_are_starts():
     for found in (one, other):
         np.testing.assert_allclose(found.sum(1), 1)
         assert (found >= start / 2 - 1e-12).all()
+
+
+def test_a_table_of_probabilities_is_matched_by_its_ids_not_by_position():
+    labels = bc.datasets.load("anesthesia")
+    table = bc.fit(labels, progress=False).class_probabilities()
+    start = starts.resolve(table.iloc[::-1, ::-1], labels, bc.DawidSkene())
+    np.testing.assert_allclose(start, table, atol=1e-12)
+    with pytest.raises(EngineError, match="does not know the classes"):
+        starts.resolve(table.rename(columns={1: "one"}), labels, bc.DawidSkene())
+    table.iloc[2, 1] = np.nan
+    with pytest.raises(EngineError, match="the first is row 3"):
+        starts.resolve(table, labels, bc.DawidSkene())

@@ -88,7 +88,9 @@ def brute_counts(model, parameters, labels, states):
     return counts
 
 
-@pytest.mark.parametrize("model", [bc.DawidSkene(), TwoLevels(), Subtypes(), FixedLevels(), Guessing(), Groups()], ids=lambda m: m.name)
+@pytest.mark.parametrize(
+    "model", [bc.DawidSkene(), TwoLevels(), Subtypes(), FixedLevels(), Guessing(), Groups()], ids=lambda m: m.name
+)
 def test_counts_of_table_entries(model):
     with double_precision():
         labels, parameters, arrays = setting(model, "everything")

@@ -31,7 +31,9 @@ def test_the_density_by_hand():
         expected += scipy.stats.dirichlet.logpdf(confusion[k, 1], [1, 3])
     for text in D1:
         said = [int(c) for c in text]
-        expected += np.log(sum(prevalence[c] * np.prod([confusion[k, c, y] for k, y in enumerate(said)]) for c in range(2)))
+        expected += np.log(
+            sum(prevalence[c] * np.prod([confusion[k, c, y] for k, y in enumerate(said)]) for c in range(2))
+        )
     parameters = {"prevalence": prevalence, "confusion": confusion}
     assert checks.marginal_density(R31, d1(), parameters) == pytest.approx(expected, abs=1e-11)
     assert checks.enumerated_density(R31, d1(), parameters) == pytest.approx(expected, abs=1e-11)
