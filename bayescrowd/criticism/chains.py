@@ -16,7 +16,16 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-__all__ = ["MAX_ENTRIES", "R_HAT_CAUTION", "R_HAT_ENTRY", "R_HAT_KEY", "agree", "check_chains"]
+__all__ = [
+    "FEWEST_EFFECTIVE",
+    "MAX_ENTRIES",
+    "R_HAT_CAUTION",
+    "R_HAT_ENTRY",
+    "R_HAT_KEY",
+    "agree",
+    "check_chains",
+    "too_few",
+]
 
 MAX_ENTRIES = 300
 """Most confusion entries that are checked."""
@@ -29,6 +38,9 @@ R_HAT_KEY = 1.05
 
 R_HAT_ENTRY = 1.1
 """Above this a single confusion entry has not converged; of hundreds of entries some exceed 1.05 by chance."""
+
+FEWEST_EFFECTIVE = 100
+"""With fewer effective draws of the prevalence or the log-likelihood nothing is called converged."""
 
 _FEWEST_DRAWS = 4
 
@@ -76,12 +88,33 @@ def agree(table: pd.DataFrame, n_draws: int) -> bool | None:
     Returns
     -------
     bool or None
-        None where there are too few draws to judge.
+        None where there are too few draws, or too few effective draws, to call it agreement.
     """
     if n_draws < _FEWEST_DRAWS:
         return None
     limit = np.where(table["key"], R_HAT_KEY, R_HAT_ENTRY)
-    return bool((table["r_hat"].to_numpy() <= limit).all())
+    if (table["r_hat"].to_numpy() > limit).any():
+        return False
+    return True if too_few(table).empty else None
+
+
+def too_few(table: pd.DataFrame) -> pd.DataFrame:
+    """Find in `check_chains` the class shares and the log-likelihood where they have too few effective draws.
+
+    Parameters
+    ----------
+    table : DataFrame
+        From `check_chains`.
+
+    Returns
+    -------
+    DataFrame by quantity
+        The rows with fewer than `FEWEST_EFFECTIVE`, the fewest first.
+    """
+    names = table.index.to_numpy().tolist()
+    central = np.array([name.startswith("prevalence") or name == "log likelihood" for name in names], bool)
+    short = table[central & (table["ess_bulk"].to_numpy() < FEWEST_EFFECTIVE)]
+    return short.sort_values("ess_bulk", kind="stable")
 
 
 def _quantities(tree: xr.DataTree) -> list[tuple[list[str], np.ndarray, bool, bool]]:

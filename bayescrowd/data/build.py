@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from bayescrowd.data.declared import is_nothing, list_declared
 from bayescrowd.data.encode import Encoded, as_index, declare, encode, near_duplicates, order_values, written_missing
 from bayescrowd.data.validate import DUPLICATES, Report, as_list, check_weights, count_of, settle_repeats
 from bayescrowd.errors import shorten
@@ -49,36 +50,7 @@ class Options:
         """Check and list the declared classes and labels."""
         if self.duplicates not in DUPLICATES:
             report.problems.append(f"duplicates={self.duplicates!r} is unknown; it is one of {', '.join(DUPLICATES)}.")
-        return _declared(self.classes, "classes", report), _declared(self.labels, "labels", report)
-
-
-def _declared(values: object, argument: str, report: Report) -> list[object] | None:
-    """List declared values as plain Python; a category dtype declares its categories."""
-    if values is None:
-        return None
-    if isinstance(values, pd.CategoricalDtype):
-        values = values.categories
-    elif isinstance(values, (pd.Categorical, pd.Series)) and isinstance(values.dtype, pd.CategoricalDtype):
-        values = values.dtype.categories
-    listed = [value.item() if isinstance(value, np.generic) else value for value in as_list(values)]
-    unusable = [value for value in listed if not pd.api.types.is_hashable(value) or _is_nothing(value)]
-    if unusable:
-        report.problems.append(f"{argument} holds {shorten(unusable)}, which is no value; leave it out.")
-        return None
-    repeated = (
-        [value for position, value in enumerate(listed) if value in listed[:position]] if len(listed) < 2000 else []
-    )
-    if repeated:
-        report.problems.append(f"{argument} holds {shorten(repeated)} more than once (1, 1.0 and True are one value).")
-        return None
-    if not listed:
-        report.problems.append(f"{argument} is empty; declare at least one value, or leave the argument out.")
-        return None
-    return listed
-
-
-def _is_nothing(value: object) -> bool:
-    return value is None or value is pd.NA or value != value
+        return list_declared(self.classes, "classes", report), list_declared(self.labels, "labels", report)
 
 
 def known_by_row(column: pd.Series, item_code: np.ndarray, name: Hashable, missing: object, report: Report) -> Known:
@@ -182,7 +154,11 @@ def assemble(
     if not len(label.codes):
         report.problems.append("the table has no rows; there is nothing to learn from.")
     elif not len(item_code) and not report.problems:
-        report.problems.append(f"no row is left that carries a label (column {label_name!r}); every row is missing.")
+        if weight is not None and said.any():
+            why = f"the weights (column {weight.name!r}) of all rows that have one are 0"
+        else:
+            why = "every row is missing"
+        report.problems.append(f"no row is left that carries a label (column {label_name!r}); {why}.")
     report.raise_problems()
 
     said_by = np.bincount(worker_code, minlength=len(worker.values))
@@ -230,7 +206,7 @@ def _note_missing(label: Encoded, said: np.ndarray, name: Hashable, options: Opt
     if n_missing:
         marked = f", {label.n_marked:,} of them marked by missing={options.missing!r}" if label.n_marked else ""
         report.notes.append(f"rows without label left out: {n_missing:,} of {len(said):,} (column {name!r}){marked}.")
-    markers = [marker for marker in as_list(options.missing) if not _is_nothing(marker)]
+    markers = [marker for marker in as_list(options.missing) if not is_nothing(marker)]
     if markers and not label.n_marked:
         text = {str(marker) for marker in markers}
         close = [value for value in label.values[:1000].tolist() if str(value) in text]
@@ -373,8 +349,3 @@ def _suspect_names(values: pd.Index, what: str, points: list[str]) -> None:
     if written:
         remedy = f"; if they mean 'no answer' pass missing={written!r}" if what == "labels" else ""
         points.append(f"{what} {shorten(written)} are kept as text{remedy}.")
-
-
-def check_index(values: object, argument: str, report: Report) -> list[object] | None:
-    """List declared ids (``items=``, ``workers=``)."""
-    return _declared(values, argument, report)

@@ -13,17 +13,18 @@ The others come by download with checksum, or from a folder that holds ``NAME/la
 
 import difflib
 import os
+import re
 from importlib.resources import files
 from pathlib import Path
 from urllib.parse import quote
 
 import pandas as pd
 
+from bayescrowd.data.answers import answer_reader
 from bayescrowd.data.columns import candidates
 from bayescrowd.data.files import is_integer, numbers_of_text, read_table
 from bayescrowd.data.frames import long_fields
 from bayescrowd.data.labels import CrowdLabels
-from bayescrowd.data.read import answer_reader
 from bayescrowd.errors import DatasetError, LabelError, shorten
 
 __all__ = ["ENVIRONMENT", "available", "fetch", "open_dataset"]
@@ -81,7 +82,12 @@ def available(folder: str | os.PathLike[str] | None = None) -> pd.DataFrame:
 
 def open_dataset(name: str | os.PathLike[str], folder: str | os.PathLike[str] | None, download: bool) -> CrowdLabels:
     """Find a data set: named folder, then shipped, then the folder of the environment, then download."""
-    text = os.fspath(name)
+    if not isinstance(name, (str, os.PathLike)):
+        raise DatasetError(
+            f"a data set is named by text or the path of a folder, not by a {type(name).__name__}; "
+            "bayescrowd.datasets.list() has the names."
+        )
+    text = str(os.fspath(name))
     root = _folder(folder)
     if folder is not None and (root is None or not root.is_dir()):
         raise DatasetError(f"folder={str(folder)!r} is no folder.")
@@ -245,9 +251,26 @@ def fetch(name: str, registry: pd.DataFrame) -> tuple[Path, Path]:
         try:
             paths[file] = Path(keeper.fetch(f"{name}/{file}", downloader=downloader))
         except (OSError, ValueError) as error:
+            # without the chain of the libraries below, which says the same many times over
             raise DatasetError(
-                f"cannot download {file} of {name!r} from {keeper.get_url(f'{name}/{file}')}: {error}. Try again when "
-                f"online, or put labels.csv (item,worker,label) and truth.csv (item,label) into a folder {name} and "
-                f"set {ENVIRONMENT} to the folder that holds it (or pass folder=)."
-            ) from error
+                f"cannot download {file} of {name!r} from {keeper.get_url(f'{name}/{file}')}: {_cause(error)}; try "
+                f"again when online, or put labels.csv (item,worker,label) and truth.csv (item,label) into a folder "
+                f"{name} and set {ENVIRONMENT} to the folder that holds it (or pass folder=)."
+            ) from None
     return paths["label.csv"], paths["truth.csv"]
+
+
+def _cause(error: BaseException) -> str:
+    """Say the innermost reason of a failed download, in words and on one line."""
+    if "hash" in str(error) and "does not match" in str(error):
+        return "the file that came is not the registered one (its SHA-256 differs)"
+    seen: list[BaseException] = []
+    inner: BaseException | None = error
+    while isinstance(inner, BaseException) and inner not in seen:
+        seen.append(inner)
+        held = [getattr(inner, "reason", None), *inner.args, inner.__cause__, inner.__context__]
+        inner = next((value for value in held if isinstance(value, BaseException) and value not in seen), None)
+    # the deepest that says anything; objects and pools of connections before the reason say nothing to a user
+    texts = [re.sub(r"^(?:<[^>]*>|\w+\([^)]*\)): *", "", " ".join(str(each).split())) for each in seen]
+    text = next((text for text in reversed(texts) if text), type(error).__name__)
+    return text.rstrip(".")[:200]

@@ -1,10 +1,10 @@
 """Usual names of the columns of a label table, and how a role finds its column."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 from bayescrowd.errors import shorten
 
-__all__ = ["NAMES", "OPTIONAL", "REQUIRED", "candidates", "find"]
+__all__ = ["NAMES", "OPTIONAL", "REQUIRED", "candidates", "find", "is_aside", "looks_like_id", "recognised"]
 
 REQUIRED = ("item", "worker", "label")
 OPTIONAL = ("weight", "gold", "truth")
@@ -39,6 +39,23 @@ NAMES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "gold": (("gold", "gold_label", "golden"), ()),
     "truth": (("truth", "ground_truth", "true_label", "true_class", "groundtruth"), ()),
 }
+
+_ID_LIKE = frozenset({"", "id", "ids", "idx", "index", "key", "row", "row_id", "rowid", "uid", "uuid", "pattern"})
+_ASIDE = frozenset(
+    {
+        "confidence",
+        "certainty",
+        "timestamp",
+        "time",
+        "date",
+        "duration",
+        "comment",
+        "comments",
+        "note",
+        "notes",
+        "split",
+    }
+)
 
 
 def _key(name: str) -> str:
@@ -75,16 +92,64 @@ def candidates(role: str, columns: Iterable[Hashable]) -> list[Hashable]:
     return []
 
 
-def find(role: str, columns: Sequence[Hashable], problems: list[str], *, required: bool) -> Hashable | None:
-    """Find the one column for a role; several are a problem, none is one if the role is required."""
-    hits = candidates(role, columns)
+def recognised(role: str, columns: Iterable[Hashable]) -> list[Hashable]:
+    """Columns with any usual name for a role, those included that a better name rules out.
+
+    Examples
+    --------
+    >>> recognised("item", ["Task_ID", "text", "label"])
+    ['Task_ID', 'text']
+    """
+    forms = frozenset().union(*_TIERS[role])
+    return [column for column in columns if isinstance(column, str) and _key(column) in forms]
+
+
+def looks_like_id(column: Hashable) -> bool:
+    """Whether a column's name is that of row numbers or ids.
+
+    Examples
+    --------
+    >>> looks_like_id("ID"), looks_like_id("Unnamed: 0"), looks_like_id("w1")
+    (True, True, False)
+    """
+    return isinstance(column, str) and (_key(column) in _ID_LIKE or _key(column).startswith("unnamed:"))
+
+
+def is_aside(column: Hashable) -> bool:
+    """Whether a column's name says that it holds no worker's labels: ids, contents of items, circumstances."""
+    return looks_like_id(column) or (
+        isinstance(column, str) and (_key(column) in _ASIDE or bool(recognised("item", [column])))
+    )
+
+
+def find(
+    role: str,
+    columns: Sequence[Hashable],
+    problems: list[str],
+    *,
+    required: bool,
+    taken: Mapping[Hashable, str] | None = None,
+) -> Hashable | None:
+    """Find the one column for a role; several are a problem, none is one if the role is required.
+
+    ``taken`` maps columns that have a role already to that role.
+    """
+    taken = taken or {}
+    hits = candidates(role, [column for column in columns if column not in taken])
     if len(hits) == 1:
         return hits[0]
     if hits:
         problems.append(f"several columns may be the {role}: {shorten(hits)}; say which: {role}={hits[0]!r}.")
     elif required:
-        problems.append(
-            f"no column is recognised as the {role}; the columns are {shorten(columns, 20)}. Say which it is: "
-            f"{role}='...'."
-        )
+        twice = candidates(role, columns)
+        if twice:
+            problems.append(
+                f"column {twice[0]!r} is taken twice: as the {taken[twice[0]]}, and it is the only one recognised as "
+                f"the {role}; the columns are {shorten(columns, 20)}. Say which is the {role}: {role}='...'."
+            )
+        else:
+            problems.append(
+                f"no column is recognised as the {role}; the columns are {shorten(columns, 20)}. Say which it is: "
+                f"{role}='...'."
+            )
     return None

@@ -6,6 +6,8 @@ column mixes them, the integer is shown. Everything else keeps the type that the
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ import pandas as pd
 from bayescrowd.data.validate import Report, count_of
 from bayescrowd.errors import shorten
 
-__all__ = ["Encoded", "as_index", "declare", "encode", "near_duplicates", "order_values", "written_missing"]
+__all__ = ["Encoded", "as_index", "as_plain", "declare", "encode", "near_duplicates", "order_values", "written_missing"]
 
 _COLLECTIONS = (list, set, frozenset, dict, tuple, np.ndarray, pd.Series, pd.Index)
 # What other software writes for "nothing here". Kept as values, because "NA" may be Namibia, but pointed out.
@@ -152,6 +154,13 @@ def _plain(
                 uniques = uniques.astype(np.int64)
         return uniques, np.asarray(uniques.isna())
     values = [value.item() if isinstance(value, np.generic) else value for value in uniques]
+    exact = {type(value) for value in values if isinstance(value, (Decimal, Fraction))}
+    if exact:
+        # files hold no such type: what is saved would not come back as it was
+        values = [as_plain(value) for value in values]
+        listed = " and ".join(sorted(kind.__name__ for kind in exact))
+        report.notes.append(f"column {name!r} holds {listed} values: whole ones are read as int, others as float.")
+        kinds = {type(value) for value in values if value == value}
     families = {family for family in (bool, int, float) if any(_family(kind) is family for kind in kinds)}
     if len(families) > 1:
         values = [
@@ -163,6 +172,23 @@ def _plain(
         (isinstance(v, str) and not v.strip()) or (not isinstance(v, tuple) and pd.isna(v) is True) for v in values
     ]
     return as_index(values), np.asarray(blank, dtype=bool)
+
+
+def as_plain(value: object) -> object:
+    """Plain Python instead of numpy scalars, ``Decimal`` and ``Fraction``.
+
+    Examples
+    --------
+    >>> as_plain(Decimal("2.0")), as_plain(Decimal("2.5"))
+    (2, 2.5)
+    """
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Decimal) and not value.is_finite():
+        return None if value.is_nan() else float(value)
+    if isinstance(value, (Decimal, Fraction)):
+        return int(value) if value == int(value) else float(value)
+    return value
 
 
 def _family(kind: type) -> type | None:
@@ -187,7 +213,7 @@ def _settle(
             drop = drop | marked
     renumber = np.arange(len(values) + 1)
     renumber[-1] = -1  # code -1 reads the last entry
-    if values.dtype == object and not values.is_unique:  # should pandas tell apart what Python calls equal
+    if not values.is_unique:  # pandas may tell apart what Python calls equal
         first: dict[object, int] = {}
         renumber[:-1] = [first.setdefault(value, position) for position, value in enumerate(values)]
     keep = ~drop & (renumber[:-1] == np.arange(len(values)))

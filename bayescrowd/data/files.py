@@ -1,13 +1,13 @@
 """From files to tables: csv, tsv, parquet, json and jsonl, plain or compressed."""
 
 import bz2
-import csv
 import difflib
 import gzip
 import io
 import json
 import lzma
 import os
+import re
 import warnings
 import zlib
 from collections.abc import Callable
@@ -16,13 +16,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from bayescrowd.data.lines import locate_lines, records
+from bayescrowd.data.validate import count_of
 from bayescrowd.errors import LabelError, problems_message, shorten
 
-__all__ = ["numbers_of_text", "read_table"]
+__all__ = ["is_integer", "numbers_of_text", "read_table"]
 
 _OPENERS: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.decompress, ".bz2": bz2.decompress, ".xz": lzma.decompress}
 _BYTE_ORDER_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _DELIMITERS = (",", "\t", ";", "|")
+_LEADING_BLANK = re.compile(r"\A(?:[ ]*\n)+")
 _FORMATS = "csv, tsv, txt, parquet, json, jsonl or ndjson, also with .gz, .bz2 or .xz"
 
 
@@ -50,6 +53,9 @@ def read_table(path: str | os.PathLike[str], encoding: str | None) -> tuple[pd.D
     LabelError
         If the file is absent, empty, broken or of an unknown kind.
     """
+    if not isinstance(path, (str, os.PathLike)) or not isinstance(os.fspath(path), str):
+        hint = " CrowdLabels.from_long and from_wide take tables that are in memory." if hasattr(path, "shape") else ""
+        raise LabelError(f"path must be the name of a file, as text or a Path, not a {type(path).__name__}.{hint}")
     file = Path(path).expanduser()
     _check_there(file)
     suffixes = [suffix.lower() for suffix in file.suffixes]
@@ -64,24 +70,16 @@ def read_table(path: str | os.PathLike[str], encoding: str | None) -> tuple[pd.D
     if not content.strip():
         raise LabelError(f"{str(file)!r} is empty; a label table needs a line of column names and rows.")
     if kind in (".parquet", ".pq"):
-        return _parquet(content, file), False, _row
+        return _parquet(content, file), False, lambda position: f"row {position} (counted from 0)"
     if kind in (".csv", ".tsv", ".txt", ".tab", ".dat", ""):
-        text = _decode(content, encoding, file)
-        return _delimited(text, "\t" if kind in (".tsv", ".tab") else None, file), True, _locate_line(text)
-    if kind in (".json", ".jsonl", ".ndjson"):
-        return _json(_decode(content, encoding, file), kind != ".json", file), False, _row
+        frame, locate = _delimited(_decode(content, encoding, file), "\t" if kind in (".tsv", ".tab") else None, file)
+        return frame, True, locate
+    if kind == ".json":
+        return _json(_decode(content, encoding, file), file), False, lambda position: f"record {position + 1}"
+    if kind in (".jsonl", ".ndjson"):
+        frame, lines = _json_lines(_decode(content, encoding, file), file)
+        return frame, False, lambda position: f"line {lines[position]}"
     raise LabelError(f"{str(file)!r} is of an unknown kind; labels can be read from {_FORMATS}.")
-
-
-def _row(position: int) -> str:
-    return f"row {position}"
-
-
-def _locate_line(text: str) -> Callable[[int], str]:
-    """Lines of the file where one row is one line, else rows."""
-    if '"' in text or "\n\n" in text:
-        return _row
-    return lambda position: f"line {position + 2}"
 
 
 def _check_there(file: Path) -> None:
@@ -110,19 +108,20 @@ def _decode(content: bytes, encoding: str | None, file: Path) -> str:
         raise LabelError(f"encoding={encoding!r} is unknown.") from error
 
 
-def _delimited(text: str, delimiter: str | None, file: Path) -> pd.DataFrame:
+def _delimited(text: str, delimiter: str | None, file: Path) -> tuple[pd.DataFrame, Callable[[int], str]]:
     """Read a text table; every row must have as many fields as there are column names."""
-    text = text.lstrip("\n")
+    body = _LEADING_BLANK.sub("", text)
     if delimiter is None:
-        first = text.split("\n", 1)[0]
+        first = body.split("\n", 1)[0]
         delimiter = max(_DELIMITERS, key=first.count)
-    try:
-        header = next(csv.reader(io.StringIO(text), delimiter=delimiter))
+    _, header = next(records(text, delimiter, str(file)))
+    if '"' in text or _may_be_ragged(body, delimiter, len(header)):
         _check_ragged(text, delimiter, len(header), file)
+    try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)
             frame = pd.read_csv(
-                io.StringIO(text),
+                io.StringIO(body),
                 sep=delimiter,
                 header=0,
                 names=list(range(len(header))),
@@ -130,37 +129,32 @@ def _delimited(text: str, delimiter: str | None, file: Path) -> pd.DataFrame:
                 na_filter=False,
                 index_col=False,
             )
-    except pd.errors.ParserWarning:  # rows too long and rows too short, as many delimiters as whole rows have
-        _raise_ragged(text, delimiter, len(header), file)
-        raise
-    except (csv.Error, pd.errors.ParserError, ValueError) as error:
-        if isinstance(error, LabelError):
-            raise
+    except (pd.errors.ParserError, pd.errors.ParserWarning, ValueError) as error:
+        # rows too long and rows too short, as many delimiters as whole rows have
+        _check_ragged(text, delimiter, len(header), file)
         raise LabelError(f"cannot read {str(file)!r} as a table: {' '.join(str(error).split())}.") from error
     frame.columns = pd.Index([name.strip() for name in header], dtype=object)
-    return frame
+    return frame, locate_lines(text, delimiter, str(file), len(frame))
+
+
+def _may_be_ragged(text: str, delimiter: str, n_columns: int) -> bool:
+    # as many delimiters as whole rows have: a short row needs a long one, which pandas complains about
+    lines = text.count("\n") + (not text.endswith("\n")) - text.count("\n\n")
+    return text.count(delimiter) != lines * (n_columns - 1)
 
 
 def _check_ragged(text: str, delimiter: str, n_columns: int, file: Path) -> None:
-    if '"' not in text:
-        # as many delimiters as whole rows have: a short row needs a long one, which pandas complains about
-        lines = text.count("\n") + (not text.endswith("\n")) - text.count("\n\n")
-        if text.count(delimiter) == lines * (n_columns - 1):
-            return
-    _raise_ragged(text, delimiter, n_columns, file)
-
-
-def _raise_ragged(text: str, delimiter: str, n_columns: int, file: Path) -> None:
     """Name the lines with too many or too few fields, if there are any."""
-    bad: list[str] = []
-    reader = csv.reader(io.StringIO(text), delimiter=delimiter, strict=True)
-    for fields in reader:
-        if fields and len(fields) != n_columns:
-            bad.append(f"line {reader.line_num} has {len(fields)}")
+    bad = [
+        f"line {line} has {len(fields)}"
+        for line, fields in records(text, delimiter, str(file))
+        if len(fields) != n_columns
+    ]
     if bad:
+        more = f" and {count_of(len(bad) - 3, 'more line')}" if len(bad) > 3 else ""
         raise LabelError(
-            f"{str(file)!r}: the first line names {n_columns} columns, but {', '.join(bad[:3])}"
-            f"{f' and {len(bad) - 3} more lines differ' if len(bad) > 3 else ''}. Quote fields that contain "
+            f"{str(file)!r}: the first line names {count_of(n_columns, 'column')}, but {', '.join(bad[:3])}"
+            f"{f'{more} differ' if len(bad) > 4 else f'{more} differs' if more else ''}. Quote fields that contain "
             f"{delimiter!r}."
         )
 
@@ -175,32 +169,60 @@ def _parquet(content: bytes, file: Path) -> pd.DataFrame:
     return frame if isinstance(frame.index, pd.RangeIndex) else frame.reset_index()
 
 
-def _json(text: str, lines: bool, file: Path) -> pd.DataFrame:
+def _json(text: str, file: Path) -> pd.DataFrame:
     """Read records, or a mapping of columns; values keep the types that JSON gives them."""
     try:
-        records: object = _json_lines(text) if lines else json.loads(text)
+        found: object = json.loads(text)
     except json.JSONDecodeError as error:
         hint = " For one record per line name the file .jsonl." if "Extra data" in error.msg else ""
-        raise LabelError(f"{str(file)!r} is no valid JSON: {error}.{hint}") from error
+        where = f"{error.msg} in line {error.lineno}, column {error.colno}"
+        raise LabelError(f"{str(file)!r} is no valid JSON: {where}.{hint}") from None
     except RecursionError as error:
         raise LabelError(f"{str(file)!r} is nested too deeply for a table.") from error
-    problem = f"{str(file)!r} must hold a list of records or a mapping of columns"
-    if isinstance(records, dict):
-        if not records or not all(isinstance(column, (list, dict)) for column in records.values()):
-            raise LabelError(f"{problem}, not one record; keys: {shorten(records)}.")
+    if not isinstance(found, dict):
+        return _frame_of_records(found, file, lambda position: f"record {position + 1}")
+    if not found or not all(isinstance(column, (list, dict)) for column in found.values()):
+        raise LabelError(f"{_must_hold(file)}, not one record; keys: {shorten(found)}.")
+    try:
+        return pd.DataFrame(found).reset_index(drop=True)
+    except ValueError as error:
+        raise LabelError(problems_message(_must_hold(file), [f"{error}."])) from error
+
+
+def _json_lines(text: str, file: Path) -> tuple[pd.DataFrame, list[int]]:
+    """Read one record per line; also returns the line of each."""
+    found: list[object] = []
+    lines: list[int] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
         try:
-            return pd.DataFrame(records).reset_index(drop=True)
-        except ValueError as error:
-            raise LabelError(problems_message(problem, [f"{error}."])) from error
-    if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
-        raise LabelError(f"{problem}.")
-    names = list(dict.fromkeys(name for record in records for name in record))
+            found.append(json.loads(line))
+        except json.JSONDecodeError as error:
+            raise LabelError(
+                f"{str(file)!r} has no valid JSON in line {number}: {error.msg} in column {error.colno}."
+            ) from None
+        except RecursionError as error:
+            raise LabelError(f"{str(file)!r} is nested too deeply for a table, in line {number}.") from error
+        lines.append(number)
+    return _frame_of_records(found, file, lambda position: f"line {lines[position]}"), lines
+
+
+def _must_hold(file: Path) -> str:
+    return f"{str(file)!r} must hold a list of records or a mapping of columns"
+
+
+def _frame_of_records(found: object, file: Path, locate: Callable[[int], str]) -> pd.DataFrame:
+    if not isinstance(found, list):
+        raise LabelError(f"{_must_hold(file)}.")
+    rows: list[dict[str, object]] = []
+    for position, record in enumerate(found):
+        if not isinstance(record, dict):
+            raise LabelError(f"{_must_hold(file)}, but {locate(position)} is a {type(record).__name__}.")
+        rows.append(record)
+    names = list(dict.fromkeys(name for record in rows for name in record))
     # object columns: pandas would turn integers with gaps into floats
-    return pd.DataFrame({name: pd.Series([record.get(name) for record in records], dtype=object) for name in names})
-
-
-def _json_lines(text: str) -> list[object]:
-    return [json.loads(line) for line in text.split("\n") if line.strip()]
+    return pd.DataFrame({name: pd.Series([record.get(name) for record in rows], dtype=object) for name in names})
 
 
 def numbers_of_text(column: pd.Series) -> pd.Series:

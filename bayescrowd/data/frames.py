@@ -1,20 +1,21 @@
 """From the tables that people hold, long or wide, to the fields of ``CrowdLabels``."""
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from bayescrowd.data.build import Known, Options, assemble, check_index, known_by_item, known_by_row
-from bayescrowd.data.columns import REQUIRED, candidates, find
+from bayescrowd.data.build import Known, Options, assemble, known_by_item, known_by_row
+from bayescrowd.data.columns import OPTIONAL, REQUIRED, candidates, find, looks_like_id, recognised
+from bayescrowd.data.declared import list_declared
 from bayescrowd.data.encode import Encoded, declare, encode
-from bayescrowd.data.validate import Report, as_list, locate_in
+from bayescrowd.data.validate import Report, as_list, count_of, locate_in
 from bayescrowd.errors import LabelError, shorten
 
-__all__ = ["as_frame", "id_series", "long_fields", "role_columns", "stack", "wide_fields"]
+__all__ = ["as_frame", "id_series", "long_fields", "role_columns", "stack", "suspect_workers", "wide_fields"]
 
-_NOTICED = frozenset({"weight", "weights", "count", "counts", "n", "freq", "frequency", "confidence", "certainty"})
+_CONFIDENCE = frozenset({"confidence", "certainty"})
 
 
 def long_fields(
@@ -61,7 +62,7 @@ def long_fields(
     coded = {}
     for role, declared in (("item", items), ("worker", workers)):
         coded[role] = encode(columns[role], columns[role].name, report)
-        listed = check_index(declared, role + "s", report)
+        listed = list_declared(declared, role + "s", report)
         if listed is not None:
             coded[role] = declare(coded[role], listed, columns[role].name, role + "s", report)
     coded["label"] = encode(columns["label"], columns["label"].name, report, missing=as_list(missing), many_labels=True)
@@ -103,6 +104,8 @@ def as_frame(table: object, names: list[str]) -> pd.DataFrame:
         if isinstance(table, np.ndarray) and table.dtype.names:
             return pd.DataFrame(table)
         if isinstance(table, (np.ndarray, list, tuple)):
+            if not isinstance(table, np.ndarray):
+                _check_rows(table)
             frame = pd.DataFrame(table if isinstance(table, np.ndarray) else list(table))
             unnamed = isinstance(frame.columns, pd.RangeIndex)
             return frame.set_axis(names, axis=1) if unnamed and frame.shape[1] == len(names) else frame
@@ -111,18 +114,36 @@ def as_frame(table: object, names: list[str]) -> pd.DataFrame:
     raise LabelError(f"a {type(table).__name__} is no table of labels; pass a DataFrame, or a mapping of columns.")
 
 
+def _check_rows(rows: Sequence[Any]) -> None:
+    """Refuse a list of rows that differ in kind or length, naming the first."""
+    kinds = set(map(type, rows))
+    for family, what in (((list, tuple), "list of values"), ((Mapping,), "mapping")):
+        of_it = {kind for kind in kinds if issubclass(kind, family)}
+        if of_it and of_it != kinds:
+            odd = next(number for number, row in enumerate(rows) if type(row) not in of_it)
+            raise LabelError(f"row {odd} of the table is a {type(rows[odd]).__name__}, where others are a {what} each.")
+    if kinds and all(issubclass(kind, (list, tuple)) for kind in kinds) and len(set(map(len, rows))) > 1:
+        odd = next(number for number, row in enumerate(rows) if len(row) != len(rows[0]))
+        raise LabelError(
+            f"row {odd} of the table has {count_of(len(rows[odd]), 'value')}, but row 0 has {len(rows[0])}; rows are "
+            "(item, worker, label) each."
+        )
+
+
 def role_columns(frame: pd.DataFrame, names: Mapping[str, Any], report: Report) -> dict[str, pd.Series]:
     """Find the column of each role: by name, as an index level, or by a usual name; report where there is none."""
     found: dict[str, pd.Series] = {}
     levels = [name for name in frame.index.names if name is not None]
+    taken: dict[Hashable, str] = {name: role for role, name in names.items() if isinstance(name, str)}
     for role, name in names.items():
         if name is None and role not in REQUIRED:
             continue
         if name is None:
             every = [*frame.columns, *(level for level in levels if level not in frame.columns)]
-            name = find(role, every, report.problems, required=True)
+            name = find(role, every, report.problems, required=True, taken=taken)
             if name is None:
                 continue
+            taken[name] = role
             if name != role:
                 report.notes.append(f"column {name!r} is taken as the {role}.")
         try:
@@ -144,15 +165,39 @@ def role_columns(frame: pd.DataFrame, names: Mapping[str, Any], report: Report) 
                 f"column {name!r} ({role}) occurs {column.shape[1]} times; give columns distinct names."
             )
             continue
+        other = next((by for by, column_of in found.items() if column_of.name == name), None)
+        # what is known may serve fits and scores at once
+        if other is not None and (other, role) != ("gold", "truth"):
+            report.problems.append(f"column {name!r} is taken twice: as the {other} and as the {role}; name another.")
         found[role] = column.rename(name)
     return found
 
 
 def _notice(frame: pd.DataFrame, columns: Mapping[str, pd.Series], report: Report) -> None:
     used = {column.name for column in columns.values()}
-    unused = [name for name in frame.columns if name not in used and str(name).lower() in _NOTICED]
-    if unused:
-        report.notes.append(f"column {shorten(unused)} is not used; to weight the rows by it pass weight=.")
+    unused = [name for name in frame.columns if name not in used]
+    noticed = {role: recognised(role, unused) for role in OPTIONAL}
+    noticed["weight"] += [name for name in unused if isinstance(name, str) and name.lower() in _CONFIDENCE]
+    noticed = {role: names for role, names in noticed.items() if names}
+    if noticed:
+        every = [name for name in unused if any(name in names for names in noticed.values())]
+        listed, several = shorten(every), len(every) > 1
+        how = ", ".join(f"{role}={names[0]!r}" for role, names in noticed.items())
+        report.notes.append(
+            f"{'columns' if several else 'column'} {listed} {'are' if several else 'is'} not used; to use what is in "
+            f"{'them' if several else 'it'} pass {how}."
+        )
+
+
+def suspect_workers(names: pd.Index, report: Report) -> None:
+    """Warn of columns that are taken as workers but are named like something else."""
+    for role, remedy in (
+        ("gold", "pass gold={!r} if it holds known classes"),
+        ("truth", "pass truth={!r} if it holds known classes"),
+        ("weight", "leave it out of the table if it holds weights or counts ({!r})"),
+    ):
+        hits = [name for name in recognised(role, names) if role != "weight" or name not in ("n", "N")]
+        report.warnings += [f"{name!r} is taken as a worker; {remedy.format(name)}." for name in hits]
 
 
 def wide_fields(
@@ -165,8 +210,15 @@ def wide_fields(
     labels: object,
     missing: object,
     duplicates: str,
+    locate: Callable[[int, int], str] | None = None,
+    notes: tuple[str, ...] = (),
+    sided: Mapping[str, pd.Series] | None = None,
 ) -> dict[str, Any]:
-    """Fields of an items-by-workers table; arguments as ``CrowdLabels.from_wide``."""
+    """Fields of an items-by-workers table; arguments as ``CrowdLabels.from_wide``.
+
+    For readers of files: ``locate`` names a cell by the positions of its item and its worker, ``notes`` come before the
+    others, and ``sided`` holds gold and truth by row.
+    """
     if items not in ("rows", "columns"):
         raise LabelError(
             f"items={items!r}: say where the items are, items='rows' or items='columns'; it is not guessed."
@@ -174,8 +226,8 @@ def wide_fields(
     frame = _wide_frame(table)
     if items == "columns":
         frame = frame.T
-    report = Report()
-    sides: dict[str, pd.Series] = {}
+    report = Report(notes=list(notes))
+    sides: dict[str, pd.Series] = dict(sided or {})
     for role, given in (("gold", gold), ("truth", truth)):
         if given is not None and not isinstance(given, (Mapping, pd.Series)):
             if (
@@ -191,7 +243,7 @@ def wide_fields(
     frame = frame.drop(
         columns=[given for given in (gold, truth) if pd.api.types.is_hashable(given) and given in frame.columns]
     )
-    ids = candidates("item", frame.columns)
+    ids = candidates("item", frame.columns) or [name for name in frame.columns if looks_like_id(name)]
     if ids and isinstance(frame.index, pd.RangeIndex) and frame.shape[1] > 1:
         report.problems.append(
             f"column {ids[0]!r} looks like item ids, not like a worker's labels; make it the index: "
@@ -201,12 +253,15 @@ def wide_fields(
     if not n_workers:
         report.problems.append("the table has no columns of workers.")
     report.raise_problems()
+    suspect_workers(frame.columns, report)
 
-    def locate(position: int) -> str:
+    def where(position: int) -> str:
         row, column = divmod(position, n_workers)
+        if locate is not None:
+            return locate(row, column)
         return f"item {shorten([frame.index[row]])} by worker {shorten([frame.columns[column]])}"
 
-    report.locate = locate
+    report.locate = where
     item = encode(id_series(frame.index), "item ids", report)
     worker = encode(id_series(frame.columns), "worker ids", report)
     label = encode(stack(frame), "labels", report, missing=as_list(missing), many_labels=True)
@@ -215,7 +270,8 @@ def wide_fields(
         if isinstance(given, (Mapping, pd.Series)):
             facts[role] = known_by_item(given, item.values, role, missing, report)
         else:
-            facts[role] = known_by_row(sides[role], item.codes, given, missing, report) if role in sides else None
+            side = sides.get(role)
+            facts[role] = None if side is None else known_by_row(side, item.codes, side.name, missing, report)
     return assemble(
         Encoded(np.repeat(item.codes, n_workers), item.values),
         Encoded(np.tile(worker.codes, n_items), worker.values),

@@ -11,6 +11,7 @@ from bayescrowd.data.codes import code_fields
 from bayescrowd.data.counts import counts_fields
 from bayescrowd.data.encode import as_index
 from bayescrowd.data.frames import long_fields, wide_fields
+from bayescrowd.data.validate import count_of
 
 if TYPE_CHECKING:
     import bayescrowd.data.arrays
@@ -371,7 +372,8 @@ class CrowdLabels:
         extra = self.label_values[self.n_classes :]
         said = f" (labels beside them: {_brief(extra)})" if len(extra) else ""
         return (
-            f"CrowdLabels: {self.n_annotations:,} labels on {self.n_items:,} items by {self.n_workers:,} workers; "
+            f"CrowdLabels: {count_of(self.n_annotations, 'label')} on {count_of(self.n_items, 'item')} by "
+            f"{count_of(self.n_workers, 'worker')}; "
             f"{self.n_classes} {'class' if self.n_classes == 1 else 'classes'} {_brief(self.classes)}{said}"
             + "".join(f"; {part}" for part in more)
         )

@@ -125,7 +125,7 @@ def _check_probabilities(start: np.ndarray, rows: Any, *, total: bool) -> None:
     if bad.any():
         raise EngineError(
             f"init must hold probabilities that sum to one over classes; {bad.sum()} rows do not, the first is row "
-            f"{rows[int(np.flatnonzero(bad)[0])]!r}: {start[bad][0].tolist()}"
+            f"{np.asarray(rows, object)[bad][0]!r}: {start[bad][0].tolist()}"
         )
 
 

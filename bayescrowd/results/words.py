@@ -25,4 +25,6 @@ def count_of(number: int, noun: str) -> str:
     """
     if number == 1:
         return f"1 {noun}"
+    if noun.endswith("ty"):
+        return f"{number:,} {noun[:-1]}ies"
     return f"{number:,} {noun}{'es' if noun.endswith('s') else 's'}"

@@ -101,17 +101,15 @@ def _budgets(records: Records) -> str:
         add("5M labels, cold, DataFrame to classes", "< 15 s", f"{seconds:.1f} s", holds=seconds < 15)
         add("", "< 2 GB", f"{peak / 1000:.2f} GB", holds=peak < 2000)
     for size in ("rte", "rte look-alike"):
-        tools = [tool for case, s, tool in records if case == "nuts" and s == size and tool.startswith("bayescrowd")]
-        rates = {tool: get("nuts", size, tool, "ess_per_second") or 0.0 for tool in tools}
-        if rates:
-            best = max(rates, key=lambda tool: rates[tool])
+        rate = get("nuts", size, "bayescrowd", "ess_per_second")
+        if rate is not None:
             stan = get("nuts", size, "Stan, 2 chains of 300", "ess_per_second")
-            beside = f"; {rates[best] / stan:.0f} x Stan here" if stan else ""
+            beside = f"; {rate / stan:.0f} x Stan here" if stan else "; Stan was ended or not run here"
             add(
                 f"NUTS on {size}, smallest ESS per second",
                 f">= 10 x {QUOTED_STAN} (Stan, quoted)",
-                f"{rates[best]:.0f}/s = {rates[best] / QUOTED_STAN:.1f} x ({best}){beside}",
-                holds=rates[best] >= 10 * QUOTED_STAN,
+                f"{rate:.0f}/s = {rate / QUOTED_STAN:.1f} x the quoted figure{beside}",
+                holds=rate >= 10 * QUOTED_STAN,
             )
     for name, most in (("bc.fit(labels), anesthesia", 10.0),):
         taken = get("start", "", name, "process_seconds")
@@ -120,10 +118,10 @@ def _budgets(records: Records) -> str:
     second, largest = (get("recompile", "50 x 5", "em", name) for name in ("median_later", "largest_later"))
     if second is not None and largest is not None:
         add(
-            "second fit of a similar size, EM, 50 x 5",
+            "every later fit of a similar size, EM, 50 x 5",
             "< .2 s",
             f"{second:.3f} s (median of 49; largest {largest:.3f})",
-            holds=second < 0.2,
+            holds=largest < 0.2,
         )
     for size, tool, name in (
         ("500k labels, 10 classes", "em", "100k items, 500 workers, 10 classes, 500k labels, em"),
@@ -204,7 +202,7 @@ def _nuts_table(records: dict[tuple[str, str], Record]) -> str:
             [
                 f"{size}, {tool}",
                 _seconds(record),
-                _number(record.get("cpu_seconds")),
+                "" if tool.startswith("Stan") else _number(record.get("cpu_seconds")),  # its chains are other processes
                 _number(record.get("smallest_ess")),
                 "" if record.get("largest_rhat") is None else f"{record['largest_rhat']:.3f}",
                 _number(record.get("mean_steps")),

@@ -113,7 +113,7 @@ def test_p46_impossible_weights_are_named(bad, what):
 def test_p46_unnamed_weights_are_noticed_once():
     labels = CrowdLabels.from_long(d1().assign(confidence=0.5, weight=2))
     assert labels.weight is None
-    assert sum("is not used" in note for note in labels.notes) == 1
+    assert sum("are not used" in note for note in labels.notes) == 1
     assert "'confidence', 'weight'" in labels.notes[0]
 
 
