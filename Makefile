@@ -6,6 +6,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/.installed
 WHEEL := build/lint
+# Two processes of tests; a file's tests stay together, since they share what they have compiled.
+WORKERS := -n 2 --dist loadfile
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-fast lint bench clean
 .NOTPARALLEL:
@@ -61,10 +63,10 @@ demo: $(STAMPS)/run
 	@$(BIN)/python -m bayescrowd fit --dataset anesthesia --model dawid-skene --engine nuts --out build/demo
 
 test: $(STAMPS)/test
-	$(BIN)/python -m pytest --cov --cov-report=term-missing $(ARGS)
+	$(BIN)/python -m pytest $(WORKERS) --cov --cov-report=term-missing $(ARGS)
 
 test-fast: $(STAMPS)/test
-	$(BIN)/python -m pytest -m "not slow" $(ARGS)
+	$(BIN)/python -m pytest $(WORKERS) -m "not slow" $(ARGS)
 
 # Types and imports are judged on an installed wheel: only there does bayescrowd.models lie inside the package.
 lint: $(STAMPS)/dev

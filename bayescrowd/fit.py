@@ -66,9 +66,9 @@ class Fit:
         ``optimization``), ``observed_data``, ``constant_data``.
 
         After an engine that samples (nuts) ArviZ takes it as it is. A point estimate (em) has no draws, so no
-        ``posterior``, ``log_likelihood`` and ``sample_stats``: functions of ArviZ that read draws (``summary``, ``ess``,
-        ``rhat``, ``hdi``, ``loo``, ``compare``, plots of draws or traces) need a sampler; read ``point_estimate`` with
-        xarray instead.
+        ``posterior``, ``log_likelihood`` and ``sample_stats``: functions of ArviZ that read draws (``summary``,
+        ``ess``, ``rhat``, ``hdi``, ``loo``, ``compare``, plots of draws or traces) need a sampler; read
+        ``point_estimate`` with xarray instead.
         """
         let_arviz_have_a_label_axis()
         return self._tree
@@ -323,8 +323,9 @@ class Fit:
         majority, _ = majority_codes(self._tree)
         shares = self.class_probabilities().mean().rename("share of items").to_frame().T
         changed = int((table["class"].to_numpy() != table["majority"].to_numpy())[majority >= 0].sum())
+        differ = f"{changed:,} of {count_of(len(table), 'item')} {'differs' if len(table) == 1 else 'differ'}"
         return (
-            f"<div><p><b>{html.escape(repr(self))}</b><br>{changed:,} of {count_of(len(table), 'item')} "
-            f"{'differs' if len(table) == 1 else 'differ'} from the majority vote.</p>{shares.round(3).to_html()}<p>First items of <code>fit.consensus()</code>:</p>"
+            f"<div><p><b>{html.escape(repr(self))}</b><br>{differ} from the majority vote.</p>"
+            f"{shares.round(3).to_html()}<p>First items of <code>fit.consensus()</code>:</p>"
             f"{table.head().round(3).to_html()}</div>"
         )

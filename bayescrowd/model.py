@@ -193,12 +193,11 @@ class Model(abc.ABC):
         return sum(jnp.log(parameters[table])[index] for table, index in self.state_cells(at).items())
 
     def difficulty_names(self) -> list[str]:
-        """Name the difficulty levels, in their order.
+        """Name the difficulty levels, easiest first where their priors are alike.
 
         Returns
         -------
         list of str
-            One name per level.
         """
         return [str(level + 1) for level in range(self.n_levels)]
 
@@ -236,7 +235,7 @@ class Model(abc.ABC):
         table = jnp.exp(jnp.broadcast_to(self.log_response(parameters, at), shape))
         return table if self.n_levels > 1 else table[:, 0]
 
-    def sites(self, sizes: Sizes, *, spread: int | None = None) -> dict[str, Site]:
+    def sites(self, sizes: Sizes, *, spread: int | None = None, values: bool = True) -> dict[str, Site]:
         """Read the parameter sites, their dims and their priors off the trace of `parameters`.
 
         Parameters
@@ -245,6 +244,8 @@ class Model(abc.ABC):
             Numbers of items, workers, classes and label values.
         spread : int, optional
             Seed of the values that the sites take during the trace; without it, a neutral point of their support.
+        values : bool
+            False leaves the concentrations as shapes, which needs (and compiles) no arithmetic.
 
         Returns
         -------
@@ -262,11 +263,11 @@ class Model(abc.ABC):
             return found
         # Priors are evaluated in one compiled piece instead of dozens of small ones: that is most of a cold start.
         with jax.enable_x64(True):
-            jax.eval_shape(concentrations, self)
-            values = _concentrations(self, sizes, spread)
+            shapes = jax.eval_shape(concentrations, self)
+            known = _concentrations(self, sizes, spread) if values else [shapes[name] for name in found]
         return {
-            name: dataclasses.replace(site, concentration=_on_host(value))
-            for (name, site), value in zip(found.items(), values, strict=True)
+            name: dataclasses.replace(site, concentration=_on_host(value) if values else value)
+            for (name, site), value in zip(found.items(), known, strict=True)
         }
 
     def neutral_point(self, sizes: Sizes) -> dict[str, Any]:
@@ -300,11 +301,16 @@ class Model(abc.ABC):
         ModelError
             Listing every prior that is not positive or does not fit the sizes, and every site that routes rule out.
         """
+        if any(leaf is self for leaf in jax.tree.leaves(self)):
+            raise ModelError(f"decorate the class {type(self).__name__} with @jax.tree_util.register_dataclass")
         problems = [text for field in _fields(self) for text in prior_problems(field.name, getattr(self, field.name))]
         problems = problems or misfits(self, sizes)
-        if not problems:
-            sites, again = self.sites(sizes), self.sites(sizes, spread=1)
-            for name, site in sites.items() if self.has_routes else ():
+        if not problems and self.has_routes:
+            # What depends on what does not depend on the sizes: one small case serves (and compiles for) all.
+            small = dataclasses.replace(sizes, n_items=1, n_workers=1)
+            small = sizes if misfits(self, small) else small
+            sites, again = self.sites(small), self.sites(small, spread=1)
+            for name, site in sites.items():
                 if site.kind == "other":
                     problems.append(f"site {name!r} is neither a Dirichlet nor a Beta, so the model cannot have routes")
                 elif not np.array_equal(site.concentration, again[name].concentration):
@@ -390,5 +396,5 @@ def _fields(model: Any) -> tuple[dataclasses.Field[Any], ...]:
 
 
 def _on_host(value: Any) -> Any:
-    """Bring a value to the host, unless it is being traced (a model without priors inside a compiled function)."""
+    # A model without priors may be read inside a compiled function.
     return value if value is None or isinstance(value, jax.core.Tracer) else np.asarray(value)

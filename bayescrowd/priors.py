@@ -149,7 +149,7 @@ def misfits(model: Any, sizes: Any) -> list[str]:
         One sentence per prior.
     """
     try:
-        model.sites(sizes)
+        model.sites(sizes, values=False)
     except (TypeError, ValueError) as error:
         names = [field.name for field in dataclasses.fields(model) if field.name.endswith("_prior")]
         plainest = dataclasses.replace(model, **dict.fromkeys(names, 1.0))
@@ -161,9 +161,9 @@ def misfits(model: Any, sizes: Any) -> list[str]:
 def _misfit(model: Any, plainest: Any, name: str, sizes: Any) -> list[str]:
     value = getattr(model, name)
     try:
-        dataclasses.replace(plainest, **{name: value}).sites(sizes)
+        dataclasses.replace(plainest, **{name: value}).sites(sizes, values=False)
     except (TypeError, ValueError):
-        site = plainest.sites(sizes).get(name.removesuffix("_prior"))
+        site = plainest.sites(sizes, values=False).get(name.removesuffix("_prior"))
         wanted = (
             "the table" if site is None else ", ".join(f"{d} ({n})" for d, n in zip(site.dims, site.shape, strict=True))
         )

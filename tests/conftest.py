@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-_skipped_for_data: set[str] = set()
+_NO_DATA = "set BAYESCROWD_DATA"
 
 if os.environ.get("BAYESCROWD_TYPECHECK", "1") != "0":
     # Every annotation, shapes included, is checked on every call; BAYESCROWD_TYPECHECK=0 turns it off.
@@ -43,8 +43,7 @@ def real_data(data_folder: Path | None) -> Callable[[str], Any]:
     def load(name: str) -> Any:
         if name not in loaded:
             if data_folder is None or not (data_folder / name / "labels.csv").is_file():
-                _skipped_for_data.add(os.environ.get("PYTEST_CURRENT_TEST", name).rpartition(" ")[0])
-                pytest.skip(f"real data set {name!r} is not here: set BAYESCROWD_DATA")
+                pytest.skip(f"real data set {name!r} is not here: {_NO_DATA}")
             import bayescrowd as bc
 
             loaded[name] = bc.datasets.load(name, folder=data_folder)
@@ -55,6 +54,7 @@ def real_data(data_folder: Path | None) -> Callable[[str], Any]:
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Say in one line how many tests had no data."""
-    if _skipped_for_data:
-        count = len(_skipped_for_data)
-        terminalreporter.write_line(f"{count} real-data test{'s' * (count > 1)} skipped: set BAYESCROWD_DATA")
+    # Read from the reports: with several processes, only they reach the one that prints.
+    count = sum(_NO_DATA in str(report.longrepr) for report in terminalreporter.stats.get("skipped", []))
+    if count:
+        terminalreporter.write_line(f"{count} real-data test{'s' * (count > 1)} skipped: {_NO_DATA}")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Literal
 
 import fitted
 import numpy as np
@@ -78,6 +79,31 @@ def test_unknown_options_get_the_list() -> None:
     assert "'chains'; it is an option of 'nuts'" in str(caught.value)
 
 
+def test_options_of_wrong_types_are_listed() -> None:
+    with pytest.raises(EngineError) as caught:
+        bc.fit(fitted.d1(), tolerance="x", max_iter=2.5, starts=True, objective=1)
+    text = str(caught.value)
+    assert "engine 'em' cannot use these options (4 problems)" in text
+    assert "tolerance='x' must be a number, not str" in text
+    assert "max_iter=2.5 must be a whole number, not float" in text
+    assert "starts=True must be a whole number, not bool" in text
+    assert "objective=1 must be text, not int" in text
+    with pytest.raises(EngineError, match="target_accept=None must be a number, not NoneType"):
+        bc.fit(fitted.d1(), engine="nuts", target_accept=None)
+    fit = bc.fit(fitted.d1(), max_iter=np.int64(500), tolerance=0)
+    assert (fit.settings["max_iter"], fit.settings["tolerance"]) == (500, 0)
+
+
+def test_options_with_other_annotations() -> None:
+    assert api._is(None, int | None)
+    assert api._is("a", Literal["a", "b"])
+    assert not api._is("c", Literal["a", "b"])
+    assert not api._is("a", int | None)
+    assert api._is([1], list[int])
+    assert api._kind(int | None) == "a whole number or None"
+    assert api._kind(Literal["a", "b"]) == "'a' or 'b'"
+
+
 def test_bad_arguments() -> None:
     with pytest.raises(EngineError, match="seed must be a whole number"):
         bc.fit(fitted.d1(), seed=-1)
@@ -98,8 +124,12 @@ def test_P94_a_fit_that_did_not_converge_warns_once_or_raises() -> None:
     assert len(caught) == 1
     assert "bayescrowd" not in Path(caught[0].filename).parts  # the user's line, not ours
     assert fit.converged is False
-    with pytest.raises(EngineError, match="did not converge"):
+    assert "fit.diagnose()" in str(caught[0].message)
+    with pytest.raises(
+        EngineError, match=r"did not converge.*Remedy: raise max_iter, for example max_iter=4"
+    ) as raised:
         bc.fit(labels, max_iter=2, on_failure="raise")
+    assert "fit.diagnose" not in str(raised.value)  # there is no fit
 
 
 def test_samplers_are_judged_by_their_chains(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -176,9 +176,9 @@ def test_every_problem_is_listed():
         ({"prevalence_prior": "flat"}, "prevalence_prior"),
         ({"confusion_prior": {"diagonal": 3}}, "confusion_prior"),
         ({"confusion_prior": Diagonal(-1.0, 1.0)}, "confusion_prior"),
-        ({"confusion_prior": np.ones((3, 3))}, "do not fit"),
-        ({"confusion_prior": np.ones((2, 2, 4))}, "do not fit"),
-        ({"prevalence_prior": [1.0, 1.0, 1.0]}, "do not fit"),
+        ({"confusion_prior": np.ones((3, 3))}, "does not broadcast"),
+        ({"confusion_prior": np.ones((2, 2, 4))}, "does not broadcast"),
+        ({"prevalence_prior": [1.0, 1.0, 1.0]}, "does not broadcast"),
     ],
 )
 def test_priors_that_are_refused(priors, words):

@@ -38,13 +38,18 @@ def datasets_command(folder: Path | None) -> None:
 @click.option("--items", type=click.IntRange(min=1), required=True, help="Number of items.")
 @click.option("--workers", type=click.IntRange(min=1), required=True, help="Number of workers.")
 @click.option("--classes", metavar="N or A,B,C", default="2", show_default=True, help="Number or names of the classes.")
-@click.option("--labels-per-item", metavar="N", type=click.IntRange(min=1), help="Workers for each item; default 5.")
+@click.option(
+    "--labels-per-item",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Workers for each item; default 5, or all where there are fewer.",
+)
 @click.option("--labels-per-worker", metavar="N", type=click.IntRange(min=1), help="Instead of --labels-per-item.")
 @click.option("--spammers", metavar="N", type=click.IntRange(min=0), default=0, help="Workers who label at random.")
 @click.option("--adversaries", metavar="N", type=click.IntRange(min=0), default=0, help="Workers who mislead.")
 @click.option("--prior", "priors", metavar="KEY=VALUE", multiple=True, help="As in `bayescrowd fit`.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random numbers.")
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="CSV file to write.")
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help="CSV file to write, .csv.")
 def simulate_command(
     model: str, items: int, workers: int, classes: str, priors: tuple[str, ...], out: Path, **others: Any
 ) -> None:
@@ -53,8 +58,13 @@ def simulate_command(
     The file has the columns item, worker, label and truth, which `bayescrowd fit` recognises; no fit reads the truth.
     """
     prior_values = values.pairs("--prior", priors)
+    if out.suffix.lower() != ".csv":
+        raise click.UsageError(f"--out {str(out)!r}: the labels are written as CSV; name the file {out.stem}.csv")
+    if not out.parent.is_dir():
+        raise click.UsageError(f"--out {str(out)!r}: there is no folder {str(out.parent)!r}")
     files.check(out.parent, [out.name])
     import bayescrowd as bc
+    from bayescrowd.data.validate import count_of
 
     named = values.names(classes) or []
     if len(named) == 1 and not named[0].isdecimal():
@@ -66,5 +76,6 @@ def simulate_command(
     files.write(out.parent, {out.name: lambda path: frame.to_csv(path, index=False, lineterminator="\n")})
     console.paragraph(
         console.output(),
-        f"{len(frame)} labels of {items} items by {workers} workers, with truth, in {out}",
+        f"{count_of(len(frame), 'label')} of {count_of(items, 'item')} by {count_of(workers, 'worker')}, with truth, "
+        f"in {out}",
     )

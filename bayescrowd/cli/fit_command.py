@@ -55,7 +55,7 @@ def fit_command(
     per item), workers.csv (a row per worker) and fit.nc (the whole result, for `bayescrowd.load`). A file of that
     name which bayescrowd did not write, or which was changed since, is never overwritten.
 
-    Ctrl-C while sampling keeps the draws made so far.
+    Ctrl-C while sampling keeps the draws made so far; they are printed and written like those of a whole run.
     """
     settings = {name: value for name in _RUN if (value := others.pop(name)) is not None}
     given = values.pairs("--option", options)
@@ -68,13 +68,15 @@ def fit_command(
         raise click.UsageError("--prior needs --model: the names of priors are the model's")
     if quiet and out is None:
         raise click.UsageError("--quiet without --out would do the work and show nothing")
+    arguments = _arguments(model, engine, init, prior_values, settings)
     if out is not None:
         folder.check(out, list(FILES))
 
     labels = read(**others)
+    _check_sizes(arguments, labels)
     if not quiet:
         show_labels(labels)
-    fit = _fit(labels, model, engine, init, prior_values, settings, progress=not quiet and sys.stderr.isatty())
+    fit = _fit(labels, arguments, progress=not quiet and sys.stderr.isatty())
     if not quiet:
         show_fit(fit, labels)
     if out is not None:
@@ -86,27 +88,52 @@ def fit_command(
                 console.output(),
                 f"{names} and {FILES[-1]} in {out}; in Python: bayescrowd.load({str(out / FILES[-1])!r})",
             )
+    if fit.idata.attrs.get("status") == "interrupted":
+        kept = "what is printed" if out is None else f"the files in {out}"
+        console.paragraph(console.messages(), f"The fit was interrupted: {kept} rests on what was done until then.")
 
 
-def _fit(
-    labels: CrowdLabels,
-    model: str | None,
-    engine: str | None,
-    init: str | None,
-    priors: dict[str, Any],
-    settings: dict[str, Any],
-    progress: bool,
-) -> Fit:
+def _arguments(
+    model: str | None, engine: str | None, init: str | None, priors: dict[str, Any], settings: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the arguments of `bayescrowd.fit`, checked as far as they can be without labels."""
     import bayescrowd as bc
+    from bayescrowd import api
+    from bayescrowd.inference.starts import resolve
 
     arguments: dict[str, Any] = dict(settings)
     if model is not None:
         arguments["model"] = make_model(model, priors)
+    chosen = api._engine(engine)
     if engine is not None:
         arguments["engine"] = engine
+    options = api._settings(chosen, {name: value for name, value in settings.items() if name != "seed"})
+    if "seed" in settings:
+        api._seed(settings["seed"])
+    used = arguments.get("model", bc.DawidSkene())
+    api._check_pair(chosen, used, options)
     if init is not None:
         # An earlier fit is named by its file.
         arguments["init"] = bc.load(init) if init.endswith(".nc") else init
+        if isinstance(arguments["init"], str):
+            # any labels will do to see whether there is such a start
+            resolve(init, bc.CrowdLabels.from_codes([0], [0], [0], classes=2), used)
+    return arguments
+
+
+def _check_sizes(arguments: dict[str, Any], labels: CrowdLabels) -> None:
+    """Refuse priors of a shape that the labels do not have."""
+    from bayescrowd.inference.base import sizes_of
+    from bayescrowd.kernels.precision import double_precision
+
+    if "model" in arguments:
+        with double_precision():  # as the fit will do it, so that nothing is compiled twice
+            arguments["model"].check(sizes_of(labels))
+
+
+def _fit(labels: CrowdLabels, arguments: dict[str, Any], progress: bool) -> Fit:
+    import bayescrowd as bc
+
     return bc.fit(labels, progress=progress, **arguments)
 
 
@@ -127,11 +154,15 @@ def show_labels(labels: CrowdLabels) -> None:
 
 def show_fit(fit: Fit, labels: CrowdLabels) -> None:
     """Print the consensus, the workers and the diagnosis of a fit."""
+    from bayescrowd.data.validate import count_of
+
     out = console.output()
     consensus = fit.consensus()
     shown = len(consensus) if len(consensus) <= _ALL else _FIRST
     console.heading(
-        out, f"Consensus ({shown} of {len(consensus)} items; model {_name(fit.model)}, engine {_name(fit.engine)})"
+        out,
+        f"Consensus ({shown} of {count_of(len(consensus), 'item')}; model {_name(fit.model)}, "
+        f"engine {_name(fit.engine)})",
     )
     console.show_frame(out, consensus.iloc[:shown], index="item")
     if len(consensus) > _FIRST:
@@ -156,6 +187,8 @@ def show_fit(fit: Fit, labels: CrowdLabels) -> None:
 
 def _show_score(consensus: pd.DataFrame, labels: CrowdLabels) -> None:
     """Print the share of items whose truth came along that the consensus gets right."""
+    from bayescrowd.data.validate import count_of
+
     if labels.truth is None:
         return
     known = labels.truth.dropna()
@@ -165,8 +198,8 @@ def _show_score(consensus: pd.DataFrame, labels: CrowdLabels) -> None:
     right = (consensus["class"].loc[known.index].astype(object) == known.astype(object)).mean()
     console.paragraph(
         console.output(),
-        f"The consensus agrees with the truth on {100 * right:.1f} % of the {len(known)} items that have one "
-        "(no fit reads it).",
+        f"The consensus agrees with the truth on {100 * right:.1f} % of the {count_of(len(known), 'item')} with "
+        "truth (no fit reads it).",
     )
 
 

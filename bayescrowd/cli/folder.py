@@ -26,7 +26,7 @@ def check(folder: Path, names: list[str]) -> None:
     Parameters
     ----------
     folder : pathlib.Path
-        Made if it is not there.
+        Need not be there yet; `write` makes it.
     names : list of str
         Files to be written.
 
@@ -36,9 +36,10 @@ def check(folder: Path, names: list[str]) -> None:
         If the folder cannot be made or written, or a file of that name is there that these commands did not write, or
         that was changed since.
     """
+    # A command that fails later should leave no empty folder behind: look whether it could be made.
+    nearest = next(place for place in (folder, *folder.absolute().parents) if place.exists())
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / f".bayescrowd-{os.getpid()}"
+        probe = nearest / f".bayescrowd-{os.getpid()}"
         probe.touch()
         probe.unlink()
     except OSError as error:
@@ -71,6 +72,7 @@ def write(folder: Path, writers: Mapping[str, Callable[[Path], object]]) -> list
     list of pathlib.Path
         The files written.
     """
+    folder.mkdir(parents=True, exist_ok=True)
     parts = {name: folder / f".part-{os.getpid()}-{name}" for name in writers}
     try:
         for name, writer in writers.items():

@@ -193,8 +193,8 @@ def _edges(tree: xr.DataTree) -> list[Finding]:
         Finding(
             "caution",
             "edge",
-            f"{n_edge} of {confusion.size} confusion probabilities {'is' if n_edge == 1 else 'are'} 0 or 1: a point estimate takes small counts at "
-            f"their word, and items look surer than they are.",
+            f"{n_edge} of {confusion.size} confusion probabilities {'is' if n_edge == 1 else 'are'} 0 or 1: "
+            f"a point estimate takes small counts at their word, and items look surer than they are.",
             'for honest uncertainty use engine="nuts"; or objective="posterior" with confusion_prior=bc.diagonal(4, 2)',
         )
     ]

@@ -152,7 +152,7 @@ def monte_carlo(tree: xr.DataTree, agreed: bool | None) -> list[Finding]:
     error = by_chain.std(axis=0, ddof=1) / np.sqrt(len(by_chain))
     if not error.size:
         return []
-    item, of_class = np.unravel_index(int(error.argmax()), error.shape)
+    item, of_class = divmod(int(error.argmax()), error.shape[1])
     largest = float(error[item, of_class])
     where = f"item {shorten([ids(tree, 'item')[item]])}, class {shorten([ids(tree, 'class')[of_class]])}"
     text = f"Monte Carlo error of the class probabilities: at most {largest:.2g} (between chains; {where})."

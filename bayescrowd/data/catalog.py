@@ -80,7 +80,7 @@ def available(folder: str | os.PathLike[str] | None = None) -> pd.DataFrame:
     return known.reset_index()
 
 
-def open_dataset(name: str | os.PathLike[str], folder: str | os.PathLike[str] | None, download: bool) -> CrowdLabels:
+def open_dataset(name: object, folder: str | os.PathLike[str] | None, download: bool) -> CrowdLabels:
     """Find a data set: named folder, then shipped, then the folder of the environment, then download."""
     if not isinstance(name, (str, os.PathLike)):
         raise DatasetError(

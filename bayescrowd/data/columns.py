@@ -4,7 +4,17 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 from bayescrowd.errors import shorten
 
-__all__ = ["NAMES", "OPTIONAL", "REQUIRED", "candidates", "find", "is_aside", "looks_like_id", "recognised"]
+__all__ = [
+    "NAMES",
+    "OPTIONAL",
+    "REQUIRED",
+    "candidates",
+    "find",
+    "is_aside",
+    "looks_like_id",
+    "names_contents",
+    "recognised",
+]
 
 REQUIRED = ("item", "worker", "label")
 OPTIONAL = ("weight", "gold", "truth")
@@ -113,6 +123,11 @@ def looks_like_id(column: Hashable) -> bool:
     (True, True, False)
     """
     return isinstance(column, str) and (_key(column) in _ID_LIKE or _key(column).startswith("unnamed:"))
+
+
+def names_contents(role: str, column: Hashable) -> bool:
+    """Whether a usual name for a role may also name contents or measurements."""
+    return isinstance(column, str) and _key(column) in _TIERS[role][-1]
 
 
 def is_aside(column: Hashable) -> bool:

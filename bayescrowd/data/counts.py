@@ -50,7 +50,8 @@ def counts_fields(
             f"workers names {shorten(absent)}, no column; the columns are {shorten(frame.columns, 20)}."
         )
     report.raise_problems()
-    numbers = _read_counts(sides.pop("count"), report)
+    counted = sides.pop("count")
+    numbers = _read_counts(counted, report)
     report.raise_problems()
 
     if workers is None:
@@ -63,7 +64,7 @@ def counts_fields(
         report.raise_problems()
     if workers is None:
         suspect_workers(pattern_columns.columns, report)
-    _check_size(numbers, n_workers, count, report)
+    _check_size(numbers, counted, n_workers, report)
     worker_names = pattern_columns.columns
 
     def cell(position: int) -> str:
@@ -104,26 +105,27 @@ def counts_fields(
 def _read_counts(column: pd.Series, report: Report) -> np.ndarray:
     """Read counts as integers; fractions, negatives and gaps are problems."""
     numbers = pd.to_numeric(column.astype(object), errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
-    bad = np.flatnonzero(~(np.isfinite(numbers) & (numbers >= 0) & (numbers == np.floor(numbers)) & (numbers < 2**62)))
+    bad = np.flatnonzero(~(np.isfinite(numbers) & (numbers >= 0) & (numbers == np.floor(numbers))))
     if len(bad):
         report.problems.append(
             f"column {column.name!r} must count items, but holds {shorten([column.iloc[bad[0]]])} in "
             f"{report.where(bad)}; a count is a whole number >= 0."
         )
-    return np.where(np.isfinite(numbers), numbers, 0).astype(np.int64)
+    # what is cut off here is far more than can be spelled out
+    return np.minimum(np.where(np.isfinite(numbers), numbers, 0), 2.0**62).astype(np.int64)
 
 
-def _check_size(numbers: np.ndarray, n_workers: int, count: Hashable, report: Report) -> None:
+def _check_size(numbers: np.ndarray, column: pd.Series, n_workers: int, report: Report) -> None:
     """Refuse counts that cannot be spelled out, before memory runs out."""
     # whole numbers of any size as floats, since their sum may not fit an integer
     total = float(numbers.astype(np.float64).sum()) * n_workers
     if total > _MOST:
         largest = int(np.argmax(numbers))
         report.problems.append(
-            f"column {count!r} counts {total / n_workers:.4g} items, {total:.4g} labels of {count_of(n_workers, 'worker')}; "
-            f"at most {_MOST:,} labels can be spelled out. The largest count is {int(numbers[largest]):,} in "
-            f"{report.locate(largest)}. Divide the counts by a common factor, or give the patterns as weighted rows: "
-            "CrowdLabels.from_long(..., weight=...)."
+            f"column {column.name!r} counts {total / n_workers:.4g} items, that is {total:.4g} labels by "
+            f"{count_of(n_workers, 'worker')}; at most {_MOST:,} labels can be spelled out. The largest count is "
+            f"{shorten([column.iloc[largest]])} in {report.locate(largest)}. Divide the counts by a common factor, or "
+            "give the patterns as weighted rows: CrowdLabels.from_long(..., weight=...)."
         )
         report.raise_problems()
 

@@ -33,9 +33,7 @@ def list(folder: str | os.PathLike[str] | None = None) -> pd.DataFrame:
     return available(folder)
 
 
-def load(
-    name: str | os.PathLike[str], folder: str | os.PathLike[str] | None = None, download: bool = True
-) -> CrowdLabels:
+def load(name: object, folder: str | os.PathLike[str] | None = None, download: bool = True) -> CrowdLabels:
     """Load a data set; its truth, if there is any, rides along as ``labels.truth``, which no fit reads.
 
     Parameters

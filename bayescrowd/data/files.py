@@ -29,7 +29,7 @@ _LEADING_BLANK = re.compile(r"\A(?:[ ]*\n)+")
 _FORMATS = "csv, tsv, txt, parquet, json, jsonl or ndjson, also with .gz, .bz2 or .xz"
 
 
-def read_table(path: str | os.PathLike[str], encoding: str | None) -> tuple[pd.DataFrame, bool, Callable[[int], str]]:
+def read_table(path: object, encoding: str | None) -> tuple[pd.DataFrame, bool, Callable[[int], str]]:
     """Read a file as a table.
 
     Parameters
@@ -53,7 +53,7 @@ def read_table(path: str | os.PathLike[str], encoding: str | None) -> tuple[pd.D
     LabelError
         If the file is absent, empty, broken or of an unknown kind.
     """
-    if not isinstance(path, (str, os.PathLike)) or not isinstance(os.fspath(path), str):
+    if not isinstance(path, (str, os.PathLike)):
         hint = " CrowdLabels.from_long and from_wide take tables that are in memory." if hasattr(path, "shape") else ""
         raise LabelError(f"path must be the name of a file, as text or a Path, not a {type(path).__name__}.{hint}")
     file = Path(path).expanduser()

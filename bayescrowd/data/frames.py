@@ -98,14 +98,14 @@ def as_frame(table: object, names: list[str]) -> pd.DataFrame:
         convert = getattr(table, method, None)
         if callable(convert):
             return as_frame(convert(), names)
+    if isinstance(table, (list, tuple)):
+        _check_rows(table)
     try:
         if isinstance(table, Mapping):
             return pd.DataFrame(dict(table))
         if isinstance(table, np.ndarray) and table.dtype.names:
             return pd.DataFrame(table)
         if isinstance(table, (np.ndarray, list, tuple)):
-            if not isinstance(table, np.ndarray):
-                _check_rows(table)
             frame = pd.DataFrame(table if isinstance(table, np.ndarray) else list(table))
             unnamed = isinstance(frame.columns, pd.RangeIndex)
             return frame.set_axis(names, axis=1) if unnamed and frame.shape[1] == len(names) else frame
@@ -121,7 +121,9 @@ def _check_rows(rows: Sequence[Any]) -> None:
         of_it = {kind for kind in kinds if issubclass(kind, family)}
         if of_it and of_it != kinds:
             odd = next(number for number, row in enumerate(rows) if type(row) not in of_it)
-            raise LabelError(f"row {odd} of the table is a {type(rows[odd]).__name__}, where others are a {what} each.")
+            raise LabelError(
+                f"row {odd} of the table is of type {type(rows[odd]).__name__}, where others are each a {what}."
+            )
     if kinds and all(issubclass(kind, (list, tuple)) for kind in kinds) and len(set(map(len, rows))) > 1:
         odd = next(number for number, row in enumerate(rows) if len(row) != len(rows[0]))
         raise LabelError(
@@ -177,7 +179,7 @@ def _notice(frame: pd.DataFrame, columns: Mapping[str, pd.Series], report: Repor
     used = {column.name for column in columns.values()}
     unused = [name for name in frame.columns if name not in used]
     noticed = {role: recognised(role, unused) for role in OPTIONAL}
-    noticed["weight"] += [name for name in unused if isinstance(name, str) and name.lower() in _CONFIDENCE]
+    noticed["weight"] += [name for name in unused if str(name).lower() in _CONFIDENCE]
     noticed = {role: names for role, names in noticed.items() if names}
     if noticed:
         every = [name for name in unused if any(name in names for names in noticed.values())]

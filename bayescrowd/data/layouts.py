@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from bayescrowd.data.answers import answer_reader
-from bayescrowd.data.columns import candidates, find, is_aside, looks_like_id, recognised
+from bayescrowd.data.columns import candidates, find, is_aside, looks_like_id, names_contents, recognised
 from bayescrowd.data.counts import counts_fields
 from bayescrowd.data.files import numbers_of_text
 from bayescrowd.data.frames import wide_fields
@@ -103,10 +103,12 @@ def _ids(frame: pd.DataFrame, role: str, said: Hashable, problems: list[str]) ->
     names = list(frame.columns)
     if said is None:
         usual = candidates(role, names)
+        numbered = [name for name in names if looks_like_id(name) and (name != "" or names[0] == "")]
+        if numbered and usual and names_contents(role, usual[0]):
+            usual = []  # a text beside an id is what the item says
         if len(usual) > 1:
             problems.append(f"several columns may be the {role}: {shorten(usual)}; say which: {role}={usual[0]!r}.")
-        found = usual or [name for name in names if looks_like_id(name) and (name != "" or names[0] == "")]
-        # a number of the row beside an id is written before it
+        found = usual or numbered
         return [*names].index(str(found[0])) if found else None
     if said not in names:
         problems.append(f"there is no column {said!r} of {role} ids; the columns are {shorten(names, 20)}.")

@@ -1,6 +1,5 @@
 """Read labels from a file, whatever its columns are called."""
 
-import os
 from collections.abc import Hashable, Mapping
 from typing import Any
 
@@ -24,7 +23,7 @@ _LAYOUTS = {
 
 
 def read_labels(
-    path: str | os.PathLike[str],
+    path: object,
     *,
     item: Hashable = None,
     worker: Hashable = None,

@@ -56,7 +56,7 @@ class Report:
 
     def where(self, positions: np.ndarray, limit: int = 3) -> str:
         """Name the first few rows of ``positions`` and count the others."""
-        named = ", ".join(self.locate(int(position)) for position in positions[:limit])
+        named = ", ".join(dict.fromkeys(self.locate(int(position)) for position in positions[:limit]))
         hidden = len(positions) - min(limit, len(positions))
         return f"{named} and {hidden} more" if hidden else named
 

@@ -19,6 +19,7 @@ from bayescrowd.kernels.precision import double_precision
 from bayescrowd.kernels.tables import TINY
 from bayescrowd.model import Model, Site, Sizes
 from bayescrowd.results.tree import ids, model_of, parameter_group, sizes_of
+from bayescrowd.sites import TRACING
 
 __all__ = ["predict"]
 
@@ -267,7 +268,8 @@ def _traced(
 
     def draw(key: Any, given: dict[str, Any]) -> dict[str, Any]:
         seeded = handlers.seed(handlers.substitute(model.parameters, data=given), key)
-        trace = handlers.trace(seeded).get_trace(wide)
+        with TRACING:
+            trace = handlers.trace(seeded).get_trace(wide)
         return {name: trace[name]["value"] for name in rest}
 
     n_draws = _PRIOR_DRAWS if plugged_in else len(next(iter(fitted.values())))

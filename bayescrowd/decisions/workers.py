@@ -152,8 +152,8 @@ def confusion(
     if difficulty is not None:
         if table.ndim != 5:
             raise LabelError(
-                f"difficulty={difficulty!r}: model {tree.attrs['model']!r} has no levels of difficulty; leave difficulty "
-                f"out"
+                f"difficulty={difficulty!r}: model {tree.attrs['model']!r} has no levels of difficulty; "
+                f"leave the argument out"
             )
         names = list(ids(tree, "difficulty"))
         if difficulty not in names:

@@ -166,7 +166,7 @@ def trim(values: Mapping[str, Any], model: Model, padded: Sizes, exact: Sizes) -
         Site -> host array of exact size.
     """
     length = {"worker": exact.n_workers, "item": exact.n_items}
-    sites = model.sites(padded)
+    sites = model.sites(padded, values=False)
     return {
         name: np.asarray(value)[tuple(slice(length.get(dim)) for dim in sites[name].dims)]
         for name, value in values.items()

@@ -258,13 +258,13 @@ def run(job: Job) -> Run:
     starts = [job.start, *(perturbed(job.start, job.labels, random) for _ in range(settings.starts - 1))]
     if not job.model.has_routes:
         return _gradient_em.run(job, starts)
-    if settings.objective == "posterior":
-        _check_concentrations(job.model, exact)
     with double_precision():
         arrays = build_arrays(job.labels, by_annotation=job.model.uses_item)
         if misfits(job.model, arrays.sizes):
             # A prior of one value per worker (or item) goes with the exact sizes only.
             arrays = build_arrays(job.labels, pad_sizes=False, by_annotation=job.model.uses_item)
+        if settings.objective == "posterior":
+            _check_concentrations(job.model, arrays.sizes)
         arrays = jax.device_put(arrays)
         tables = tables_of(job.model, arrays.sizes)
         ends = []

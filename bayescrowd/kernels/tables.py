@@ -155,7 +155,7 @@ def tables_of(model: Model, sizes: Sizes) -> Tables:
     Tables
         The layout.
     """
-    sites = model.sites(sizes)
+    sites = model.sites(sizes, values=False)
     return Tables(
         names=tuple(sites),
         kinds=tuple(site.kind for site in sites.values()),

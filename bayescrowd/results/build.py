@@ -1,4 +1,4 @@
-"""From a run to one `xarray.DataTree`, which ArviZ takes as it is.
+"""From a run to one `xarray.DataTree`, which ArviZ takes as it is where there are draws.
 
 ====================  =================================================================================================
 group                 variables (dims)

@@ -1,8 +1,9 @@
 """The user's ids as coordinates: what xarray, ArviZ and NetCDF can hold, with a way back to the ids themselves.
 
 Ids of one plain kind (text, int, float, bool) are coordinates as they are. Anything else (mixed kinds, dates, decimals,
-tuples, text that NetCDF cannot hold) becomes text, and the ids themselves ride along, one JSON text per id. Ids of types
-that are not known here ride along as they are: they work in memory, and `bayescrowd.results.store.save` refuses them.
+tuples, text that NetCDF cannot hold) becomes text, and the ids themselves ride along, one JSON text per id. Ids of
+types that are not known here ride along as they are: they work in memory, and `bayescrowd.results.store.save` refuses
+them.
 """
 
 import datetime

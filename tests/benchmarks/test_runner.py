@@ -54,7 +54,7 @@ def test_a_run_measures_resumes_caps_and_reports(tmp_path: Path) -> None:
     ]
     records = runner.run_cells(plan, tmp_path, say=said.append)
     fit = records["em-fit", "tiny", "bayescrowd"]
-    assert fit["converged"] is True
+    assert fit.get("converged") is True, fit
     assert fit["peak_mb"] >= fit["base_mb"] > 0
     assert sum(fit["laps"].values()) == pytest.approx(fit["seconds"], rel=0.05)
     assert fit["log_likelihood"] == pytest.approx(fit["objective"][-1], abs=1e-2)

@@ -139,6 +139,8 @@ def test_unknown_label_values_are_listed() -> None:
         fitted.em().predict(other)
     with pytest.raises(LabelError, match="types differ: int and str"):
         fitted.anesthesia_em().predict(_new(("p46", 1, "1")))
+    with pytest.raises(LabelError, match=r"label values 9; it knows 1, 2, 3, 4"):
+        fitted.anesthesia_em().predict(_new(("p46", 1, 9), ("p46", 2, 3)))
     gold = CrowdLabels.from_long(_new(("f", "w1", "yes"), ("f", "w2", "no")), gold={"f": "perhaps"})
     with pytest.raises(LabelError, match="gold of 'f' is no class of the fit"):
         fitted.em().predict(gold)
@@ -162,3 +164,24 @@ def test_items_of_the_fit_count_as_new() -> None:
     fit = fitted.em()
     known, new = fit.predict(_new(("a", "w1", "yes"))), fit.predict(_new(("z", "w1", "yes")))
     np.testing.assert_array_equal(known, new)
+
+
+def test_weight_and_gold_columns_are_used_and_checked() -> None:
+    fit = fitted.nuts()
+    new = _new(("f", "w1", "yes"), ("g", "w2", "yes"), ("h", "w2", "no"))
+    twice = pd.concat([new, new.iloc[:1]])
+    table = fit.predict(new.assign(weight=[2, 1, 1]))
+    pd.testing.assert_frame_equal(table, fit.predict(twice))
+    table = fit.predict(new.assign(gold=[None, "no", None]))
+    assert table.loc["g"].tolist() == [1.0, 0.0]
+    pd.testing.assert_frame_equal(table.drop("g"), fit.predict(new).drop("g"))
+    with pytest.raises(LabelError, match="weight"):
+        fit.predict(new.assign(weight=[-1, 1, 1]))
+    with pytest.raises(LabelError, match="'perhaps'"):
+        fit.predict(new.assign(gold="perhaps"))
+
+
+def test_one_new_item_is_nothing_suspicious() -> None:
+    # Warnings are errors here.
+    for rows in ([("f", 1, 3)], [("f", 1, 3), ("f", 1, 3)], [("f", 1, 3), ("g", 1, 3)], [("f", 1, 3), ("f", 2, 3)]):
+        assert fitted.anesthesia_em().predict(_new(*rows)).notna().all(axis=None)

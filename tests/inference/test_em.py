@@ -196,8 +196,8 @@ def test_the_last_pass_allowed_is_told():
         ({"max_iter": 2.5}, "max_iter"),
         ({"max_iter": True}, "max_iter"),
         ({"starts": 0}, "starts"),
-        ({"tolerance": -1e-3}, "tolerances"),
-        ({"change_tolerance": -1.0}, "tolerances"),
+        ({"tolerance": -1e-3}, "tolerance must be"),
+        ({"change_tolerance": -1.0}, "change_tolerance must be"),
     ],
 )
 def test_options_out_of_range(options, word):

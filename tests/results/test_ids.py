@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import datetime
 import json
+import uuid
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -58,14 +61,39 @@ def test_pandas_types_become_plain() -> None:
     assert coordinate(pd.RangeIndex(3), "item").values.tolist() == [0, 1, 2]
 
 
-def test_ids_that_no_file_can_hold_become_text_with_a_note() -> None:
-    index = pd.Index([("a", 1), ("b", 2)], tupleize_cols=False)
-    made = coordinate(index, "worker")
-    assert made.values.tolist() == ["('a', 1)", "('b', 2)"]
+@pytest.mark.parametrize(
+    "values",
+    [
+        [("a", 1), ("b", (2, Decimal("1.50")))],
+        [Decimal("1.50"), Decimal("-0.1")],
+        [datetime.date(2024, 1, 2), datetime.datetime(2024, 1, 2, 3, 4, 5, 6), datetime.time(3, 4)],
+        [datetime.datetime(2024, 1, 2, tzinfo=datetime.UTC), datetime.timedelta(days=-1, microseconds=3)],
+        [pd.Timestamp("2024-01-02", tz="Europe/Berlin"), pd.Timestamp("2024-01-02 00:00:00.000000001")],
+        [pd.Timedelta("1D 3us"), pd.Timedelta("5ns"), pd.Period("2024-03", freq="M")],
+        [Fraction(1, 3), 1 + 2j, b"\x00\xff", uuid.UUID(int=7)],
+    ],
+)
+def test_ids_of_less_usual_types_survive(values: list[object]) -> None:
+    made = coordinate(pd.Index(values, dtype=object, tupleize_cols=False), "worker")
+    assert made.note is None
+    assert all(isinstance(text, str) for text in made.originals)
+    again = original_ids(made.values, made.originals).tolist()
+    assert again == values
+    assert [type(a) for a in again] == [type(v) for v in values]
+
+
+def test_columns_of_dates_survive() -> None:
+    for index in (pd.date_range("2024-01-01", periods=3), pd.timedelta_range("1D", periods=2)):
+        made = coordinate(index, "item")
+        assert original_ids(made.values, made.originals).tolist() == index.tolist()
+
+
+def test_ids_that_no_file_can_hold_work_in_memory_with_a_note() -> None:
+    ids = [frozenset({1}), frozenset({2})]
+    made = coordinate(pd.Index(ids, dtype=object), "worker")
     assert made.note is not None
-    assert "2 worker ids of type tuple" in made.note
-    assert original_ids(made.values, made.originals).tolist() == ["('a', 1)", "('b', 2)"]
-    assert coordinate(pd.Index([datetime.date(2024, 1, 2)], dtype=object), "item").values.tolist() == ["2024-01-02"]
+    assert "2 worker ids of type frozenset (first: frozenset({1})) cannot be saved" in made.note
+    assert original_ids(made.values, made.originals).tolist() == ids
 
 
 def test_originals_are_json() -> None:

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import datetime
 import subprocess
 import sys
 import textwrap
+from decimal import Decimal
 from pathlib import Path
 
 import fitted
@@ -13,7 +15,7 @@ import xarray as xr
 
 import bayescrowd as bc
 from bayescrowd.data.labels import CrowdLabels
-from bayescrowd.errors import BayescrowdError
+from bayescrowd.errors import BayescrowdError, LabelError
 from bayescrowd.results import store
 from bayescrowd.results import tree as reader
 
@@ -57,10 +59,12 @@ def test_a_tree_survives_whole(tmp_path: Path) -> None:
         ([True, False, "x"], [-1, 0]),
         ([10**30, 1, 2], ["a" * 1000, "b"]),
         ([pd.Timestamp("2024-01-02"), "x", 1], [False, "maybe"]),
+        ([("a", 1), ("a", 2), "a"], [Decimal("0.5"), Decimal("1.50")]),
+        ([datetime.date(2024, 1, 2), datetime.datetime(2024, 1, 2, 3), b"x"], [("no", 0), ("yes", 1)]),
     ],
 )
 def test_P89_ids_of_any_type_survive_a_file(ids: list[object], classes: list[object], tmp_path: Path) -> None:
-    labels = _labels(pd.Index(ids, dtype=object), pd.Index(classes, dtype=object))
+    labels = _labels(*(pd.Index(values, dtype=object, tupleize_cols=False) for values in (ids, classes)))
     tree = fitted.tree_of(labels, bc.DawidSkene(), fitted.made_point(labels, bc.DawidSkene()))
     again = _round_trip(tree, tmp_path)
     for dim, expected in (("item", ids), ("worker", ids), ("class", classes), ("label", classes)):
@@ -160,3 +164,47 @@ def test_errors_of_saving(tmp_path: Path) -> None:
         fitted.em().save(tmp_path / "missing" / "fit.nc")
     with pytest.raises(BayescrowdError, match="it is a folder"):
         fitted.em().save(tmp_path)
+    with pytest.raises(BayescrowdError, match=r"cannot save to .*choose a folder that you may write to"):
+        fitted.em().save("/proc/fit.nc")
+
+
+def test_ids_that_no_file_can_hold_are_refused(tmp_path: Path) -> None:
+    ids = pd.Index([frozenset({1}), frozenset({2}), "x"], dtype=object)
+    labels = _labels(ids, pd.Index(["no", "yes"]))
+    tree = fitted.tree_of(labels, bc.DawidSkene(), fitted.made_point(labels, bc.DawidSkene()))
+    assert reader.ids(tree, "worker").tolist() == ids.tolist()
+    with pytest.raises(LabelError, match=r"item ids frozenset.* of type frozenset(.|\n)*worker ids"):
+        store.save(tree, tmp_path / "fit.nc")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_damaged_files_are_refused(tmp_path: Path) -> None:
+    labels = fitted.d1()
+    path = tmp_path / "fit.nc"
+    store.save(fitted.tree_of(labels, fitted.r31(), fitted.made_run(labels, fitted.r31(), draws=500)), path)
+    sound = path.read_bytes()
+    store.load(path)
+    refused = 0
+    for part in range(1, 20):
+        place = len(sound) * part // 20
+        path.write_bytes(sound[:place] + bytes(byte ^ 0x5A for byte in sound[place : place + 64]) + sound[place + 64 :])
+        try:
+            again = store.load(path)
+        except BayescrowdError as error:
+            refused += "is damaged" in str(error)
+            continue
+        # Where nothing is stored nothing is damaged.
+        path.write_bytes(sound)
+        _same(again, store.load(path))
+    assert refused > 10
+    path.write_bytes(sound[: len(sound) // 2])
+    with pytest.raises(BayescrowdError, match="no NetCDF file|damaged"):
+        store.load(path)
+
+
+def test_a_file_that_was_loaded_can_be_saved_again(tmp_path: Path) -> None:
+    labels = fitted.d1()
+    tree = fitted.tree_of(labels, fitted.r31(), fitted.made_run(labels, fitted.r31()))
+    tree["posterior"] = tree["posterior"].dataset.assign(extra=("chain", [np.nan, 1.0]))
+    again = _round_trip(_round_trip(tree, tmp_path), tmp_path)
+    _same(tree, again)
