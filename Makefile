@@ -63,7 +63,7 @@ demo: $(STAMPS)/run
 	@$(BIN)/python -m bayescrowd fit --dataset anesthesia --model dawid-skene --engine nuts --out build/demo
 
 test: $(STAMPS)/test
-	$(BIN)/python -m pytest $(WORKERS) --cov --cov-report=term-missing $(ARGS)
+	COVERAGE_CORE=sysmon $(BIN)/python -m pytest $(WORKERS) --cov --cov-report=term-missing $(ARGS)
 
 test-fast: $(STAMPS)/test
 	$(BIN)/python -m pytest $(WORKERS) -m "not slow" $(ARGS)

@@ -9,7 +9,7 @@ import typing
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -91,17 +91,13 @@ def fit(
     ('em', True)
     """
     _check_labels(labels)
-    chosen_model = _model(model)
-    chosen = _engine(engine)
-    settings = _settings(chosen, options)
-    seed = _seed(seed)
+    chosen_model, chosen, settings, seed = choose(model, engine=engine, seed=seed, **options)
     if on_failure not in ("warn", "raise"):
         raise EngineError(f"on_failure must be 'warn' or 'raise', not {on_failure!r}")
     if progress is not None and not isinstance(progress, bool | np.bool_):
         raise EngineError(f"progress must be True, False or None (a bar where somebody looks), not {progress!r}")
     with double_precision():  # as the engines: small operations are then compiled once
         chosen_model.check(sizes_of(labels))
-    _check_pair(chosen, chosen_model, settings)
     start = resolve(init, labels, chosen_model)
     begun = time.perf_counter()
     with reporter(progress) as report:
@@ -118,6 +114,51 @@ def fit(
             raise EngineError(sentence)  # there is no fit to ask: the remedy is in the sentence
         warnings.warn(f"{sentence} fit.diagnose() says more", ConvergenceWarning, skip_file_prefixes=(_PACKAGE,))
     return result
+
+
+class Choice(NamedTuple):
+    """What `fit` was asked for, checked as far as it can be without labels.
+
+    Parameters
+    ----------
+    model : Model
+        The model, priors included.
+    engine : Engine
+        The engine.
+    settings : dataclass
+        Its options, defaults included.
+    seed : int
+        The seed.
+    """
+
+    model: Model
+    engine: Engine
+    settings: Any
+    seed: int
+
+
+def choose(model: Any = "dawid-skene", *, engine: str | None = None, seed: int = 0, **options: Any) -> Choice:
+    """Check model, engine, options and seed of a fit before there are labels.
+
+    Parameters
+    ----------
+    model, engine, seed, **options
+        As for `fit`.
+
+    Returns
+    -------
+    Choice
+        What `fit` would use.
+
+    Raises
+    ------
+    ModelError, EngineError
+        As `fit` raises them.
+    """
+    chosen_model, chosen = _model(model), _engine(engine)
+    settings = _settings(chosen, options)
+    _check_pair(chosen, chosen_model, settings)
+    return Choice(chosen_model, chosen, settings, _seed(seed))
 
 
 def load(path: str | Path) -> Fit:

@@ -167,7 +167,7 @@ def test_models_without_tables():
         ({"labels_per_worker": 41}, "between 0 and 40"),
         ({"labels_per_item": 2, "labels_per_worker": 2}, "not both"),
         ({"spammers": 9}, "of 8 workers"),
-        ({"spammers": -1}, "of 8 workers"),
+        ({"spammers": -1}, "whole number of workers"),
         ({"classes": 1, "adversaries": 1}, "two classes"),
         ({"parameters": {"skill": 1}}, "no parameter 'skill'"),
         ({"parameters": {"prevalence": [0.2, 0.3, 0.5]}}, r"shape \(2,\)"),

@@ -104,14 +104,9 @@ def _arguments(
     arguments: dict[str, Any] = dict(settings)
     if model is not None:
         arguments["model"] = make_model(model, priors)
-    chosen = api._engine(engine)
     if engine is not None:
         arguments["engine"] = engine
-    options = api._settings(chosen, {name: value for name, value in settings.items() if name != "seed"})
-    if "seed" in settings:
-        api._seed(settings["seed"])
-    used = arguments.get("model", bc.DawidSkene())
-    api._check_pair(chosen, used, options)
+    used = api.choose(**arguments).model
     if init is not None:
         # An earlier fit is named by its file.
         arguments["init"] = bc.load(init) if init.endswith(".nc") else init

@@ -260,7 +260,7 @@ def build_arrays(
     slice_of = row // slots
     in_block = position < per_slice[slice_of]
 
-    n_blocks = bucket(int(offset[-1]), 4) if pad else int(offset[-1])
+    n_blocks = bucket(int(offset[-1])) if pad else int(offset[-1])
     n_cells = len(cell_worker)
     blocks = np.full((n_blocks, slots), n_cells, np.int32)
     where = (offset[slice_of[in_block]] + position[in_block], row[in_block] % slots)
@@ -274,7 +274,8 @@ def build_arrays(
 
     loose = ~in_block
     n_loose = int(loose.sum())
-    extra = (bucket(n_loose, 64) if pad and n_loose else n_loose) - n_loose
+    # Padded even where nothing is loose: a similar table with a loose label then needs no new code.
+    extra = (bucket(n_loose, 64) if pad else n_loose) - n_loose
     present = np.zeros(n_rows)
     present[:n_items] = 1.0
     gold = np.full(n_rows, -1, np.int32)

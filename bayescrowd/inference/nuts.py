@@ -13,6 +13,7 @@ Composable effects for flexible and accelerated probabilistic programming in Num
 
 import concurrent.futures
 import functools
+import math
 import os
 import threading
 import time
@@ -43,7 +44,12 @@ _FIRST_CHUNK = 10
 _SECONDS_PER_CALL = (0.3, 1.0)
 """Chunks shorter than the first grow, chunks longer than the second shrink: an interrupt is answered at once."""
 
+_DRAWS_LIMIT = 512 * 2**20
+"""Bytes of parameter draws above which only every so many-th draw is kept."""
+
 _LOG_LIKELIHOOD_LIMIT = 32_000_000
+"""Values above which the log likelihood of each item and draw is not kept."""
+
 _STATS = ("lp", "energy", "acceptance_rate", "n_steps", "diverging", "step_size")
 
 
@@ -166,10 +172,18 @@ class _Chain:
     state: Any
     warmed: int = 0
     drawn: int = 0
+    kept: int = 0
     probability: Any = 0.0
     parameters: list[dict[str, np.ndarray]] = field(default_factory=list)
     log_likelihood: list[np.ndarray] = field(default_factory=list)
     stats: list[dict[str, np.ndarray]] = field(default_factory=list)
+
+
+class _Keep(NamedTuple):
+    """What is kept of the draws: every so many-th, with or without the log likelihood of each item."""
+
+    every: int
+    log_likelihood: bool
 
 
 def _enumerated(job: Job, data: Any, parameters: dict[str, Any]) -> _Sampler:
@@ -193,8 +207,16 @@ def _enumerated(job: Job, data: Any, parameters: dict[str, Any]) -> _Sampler:
     return _build(of_data, settings.warmup, settings.target_accept, settings.max_tree_depth)
 
 
+def _every(job: Job) -> int:
+    """Keep every so many-th draw, so that large tables fit into memory; class probabilities use all draws."""
+    settings: Settings = job.settings
+    sites = job.model.sites(sizes_of(job.labels), values=False)
+    size = sum(math.prod(site.shape) for site in sites.values()) * 8
+    return max(-(-size * settings.chains * settings.draws // _DRAWS_LIMIT), 1)
+
+
 def _advance(
-    chain: _Chain, job: Job, sampler: _Sampler, arrays: LabelArrays, data: Any, *, keep: bool, limit: int
+    chain: _Chain, job: Job, sampler: _Sampler, arrays: LabelArrays, data: Any, *, keep: _Keep, limit: int
 ) -> None:
     """Take one chunk of a chain: of its warmup, or of its draws."""
     settings: Settings = job.settings
@@ -209,18 +231,22 @@ def _advance(
     total, parameters, log_likelihood = _evaluate(job.model, arrays, positions, n_steps)
     rows = np.asarray(arrays.row_of_item)[: job.labels.n_items]
     chain.probability = chain.probability + np.asarray(total)[rows]
-    chain.parameters.append({name: np.asarray(value)[:n_steps] for name, value in parameters.items()})
-    chain.stats.append({name: np.asarray(value)[:n_steps] for name, value in stats.items()})
-    if keep:
-        chain.log_likelihood.append(np.asarray(log_likelihood)[:n_steps][:, rows])
+    kept = slice(-chain.drawn % keep.every, n_steps, keep.every)
+    chain.parameters.append({name: np.array(value[kept]) for name, value in parameters.items()})
+    chain.stats.append({name: np.array(value[kept]) for name, value in stats.items()})
+    if keep.log_likelihood:
+        chain.log_likelihood.append(np.asarray(log_likelihood[kept])[:, rows])
     chain.drawn += n_steps
+    chain.kept += len(range(n_steps)[kept])
 
 
 def _sample(job: Job, sampler: _Sampler, chains: list[_Chain], arrays: LabelArrays, data: Any) -> bool:
     """Run all chains to the end or to an interrupt; True where interrupted."""
     settings: Settings = job.settings
     goal = settings.chains * (settings.warmup + settings.draws)
-    keep = settings.chains * settings.draws * job.labels.n_items <= _LOG_LIKELIHOOD_LIMIT
+    every = _every(job)
+    n_values = settings.chains * settings.draws // every * job.labels.n_items
+    keep = _Keep(every, n_values <= _LOG_LIKELIHOOD_LIMIT)
     stop = threading.Event()
 
     def work(chain: _Chain) -> None:
@@ -262,11 +288,17 @@ def _sample(job: Job, sampler: _Sampler, chains: list[_Chain], arrays: LabelArra
 
 def _gather(job: Job, chains: list[_Chain], *, interrupted: bool) -> Run:
     settings: Settings = job.settings
-    usable = [chain for chain in chains if chain.drawn]
+    usable = [chain for chain in chains if chain.kept]
     if not usable:
         raise KeyboardInterrupt
-    n_draws = min(chain.drawn for chain in usable)
+    n_draws = min(chain.kept for chain in usable)
     notes = []
+    every = _every(job)
+    if every > 1:
+        notes.append(
+            f"Kept one of every {every} draws: all draws of the parameters would exceed {_DRAWS_LIMIT / 2**20:.0f} MB. Class "
+            "probabilities use all draws."
+        )
     if len(usable) < len(chains):
         notes.append(f"{len(chains) - len(usable)} of {len(chains)} chains were interrupted during warmup and left out")
     sentence = f"{settings.chains} chains of {settings.draws} draws after {settings.warmup} steps of warmup."

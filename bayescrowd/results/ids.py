@@ -121,7 +121,7 @@ def original_ids(values: np.ndarray, originals: np.ndarray | None = None) -> pd.
         return pd.Index(decoded, dtype=object, tupleize_cols=False)
     if values.dtype.kind in "OTU":
         texts = values.astype(object)
-        is_text = all(isinstance(value, str) for value in texts.tolist())
+        is_text = pd.api.types.infer_dtype(texts, skipna=False) in ("string", "empty")
         return pd.Index(texts, dtype="str" if is_text else object)
     return pd.Index(values)
 

@@ -87,7 +87,7 @@ class Impatient:
         self.total = total
 
     def update(self, done: int, note: str = "") -> None:
-        if done > 0.8 * self.total and not self.done:
+        if done > 0.2 * self.total and not self.done:
             self.done = True
             raise KeyboardInterrupt
 
@@ -102,9 +102,9 @@ def test_an_interrupted_fit_is_written_and_said_to_be_so(
     labels_csv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bayescrowd.api.reporter", lambda progress: Impatient())
-    sizes = ("--chains", 1, "--warmup", 50, "--draws", 500)
+    sizes = ("--chains", 1, "--warmup", 50, "--draws", 3000)
     result = run("fit", labels_csv, "--engine", "nuts", *sizes, "--out", tmp_path / "out")
     assert f"The fit was interrupted: the files in {tmp_path / 'out'}" in result.stderr
     posterior = bc.load(tmp_path / "out" / "fit.nc").idata["posterior"].dataset
-    assert 0 < posterior.sizes["draw"] < 500
+    assert 0 < posterior.sizes["draw"] < 3000
     assert len(pd.read_csv(tmp_path / "out" / "consensus.csv")) == 2

@@ -208,3 +208,19 @@ def test_a_failure_in_a_chain_is_not_swallowed(monkeypatch):
 def test_options_out_of_range(options, word):
     with pytest.raises(EngineError, match=word):
         inference.get("nuts").settings(**options)
+
+
+def test_draws_that_would_not_fit_are_thinned_and_said_so(monkeypatch):
+    from bayescrowd.inference import nuts
+
+    options = {"chains": 2, "warmup": 60, "draws": 70}
+    whole = running.run(d1(), R31, "nuts", **options)
+    n_bytes = sum(value.nbytes for value in whole.draws.values())
+    monkeypatch.setattr(nuts, "_DRAWS_LIMIT", n_bytes // 3 + 1)
+    thinned = running.run(d1(), R31, "nuts", **options)
+    for name, value in whole.draws.items():
+        np.testing.assert_array_equal(thinned.draws[name], value[:, ::3])
+    np.testing.assert_array_equal(thinned.log_likelihood, whole.log_likelihood[:, ::3])
+    np.testing.assert_array_equal(thinned.sample_stats["lp"], whole.sample_stats["lp"][:, ::3])
+    np.testing.assert_array_equal(thinned.state_probability, whole.state_probability)
+    assert any("one of every 3 draws" in note for note in thinned.warnings)
