@@ -296,8 +296,8 @@ def _gather(job: Job, chains: list[_Chain], *, interrupted: bool) -> Run:
     every = _every(job)
     if every > 1:
         notes.append(
-            f"Kept one of every {every} draws: all draws of the parameters would exceed {_DRAWS_LIMIT / 2**20:.0f} MB. Class "
-            "probabilities use all draws."
+            f"Kept one of every {every} draws: all draws of the parameters would exceed {_DRAWS_LIMIT / 2**20:.0f} MB. "
+            "Class probabilities use all draws."
         )
     if len(usable) < len(chains):
         notes.append(f"{len(chains) - len(usable)} of {len(chains)} chains were interrupted during warmup and left out")
