@@ -39,13 +39,13 @@ def records():
         ("labels.csv", CSV.replace("t1,", '"t1",')),
         ("labels.tsv", CSV.replace(",", "\t")),
         ("labels.txt", CSV.replace(",", "|")),
-        ("labels.csv.gz", gzip.compress(CSV.encode())),
+        ("labels.csv.gz", gzip.compress(CSV.encode(), mtime=0)),
         ("labels.csv.bz2", bz2.compress(CSV.encode())),
         ("labels.json", json.dumps(records())),
         ("labels.json", json.dumps({name: [row[name] for row in records()] for name in records()[0]})),
         ("labels.json", pd.DataFrame(records()).to_json()),
         ("labels.jsonl", "\n".join(map(json.dumps, records())) + "\n\n"),
-        ("labels.ndjson.gz", gzip.compress("\n".join(map(json.dumps, records())).encode())),
+        ("labels.ndjson.gz", gzip.compress("\n".join(map(json.dumps, records())).encode(), mtime=0)),
     ],
 )
 def test_every_format_gives_the_same_labels(tmp_path, name, content):
