@@ -232,10 +232,10 @@ def _advance(
     rows = np.asarray(arrays.row_of_item)[: job.labels.n_items]
     chain.probability = chain.probability + np.asarray(total)[rows]
     kept = slice(-chain.drawn % keep.every, n_steps, keep.every)
-    chain.parameters.append({name: np.array(value[kept]) for name, value in parameters.items()})
-    chain.stats.append({name: np.array(value[kept]) for name, value in stats.items()})
+    chain.parameters.append({name: np.array(np.asarray(value)[kept]) for name, value in parameters.items()})
+    chain.stats.append({name: np.array(np.asarray(value)[kept]) for name, value in stats.items()})
     if keep.log_likelihood:
-        chain.log_likelihood.append(np.asarray(log_likelihood[kept])[:, rows])
+        chain.log_likelihood.append(np.asarray(log_likelihood)[kept][:, rows])
     chain.drawn += n_steps
     chain.kept += len(range(n_steps)[kept])
 
