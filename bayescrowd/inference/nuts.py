@@ -44,7 +44,7 @@ _FIRST_CHUNK = 10
 _SECONDS_PER_CALL = (0.3, 1.0)
 """Chunks shorter than the first grow, chunks longer than the second shrink: an interrupt is answered at once."""
 
-_DRAWS_LIMIT = 512 * 2**20
+_DRAWS_LIMIT = 384 * 2**20
 """Bytes of parameter draws above which only every so many-th draw is kept."""
 
 _LOG_LIKELIHOOD_LIMIT = 32_000_000
@@ -308,10 +308,18 @@ def _gather(job: Job, chains: list[_Chain], *, interrupted: bool) -> Run:
         )
 
     def stack(pieces: list[list[Any]]) -> np.ndarray:
-        return np.stack([np.concatenate(of_chain)[:n_draws] for of_chain in pieces])
+        out = np.empty((len(pieces), n_draws, *pieces[0][0].shape[1:]), pieces[0][0].dtype)
+        for row, parts in zip(out, pieces, strict=True):
+            filled = 0
+            for part in parts:
+                fitting = part[: n_draws - filled]
+                row[filled : filled + len(fitting)] = fitting
+                filled += len(fitting)
+        return out
 
-    names = usable[0].parameters[0]
-    draws = {name: stack([[part[name] for part in chain.parameters] for chain in usable]) for name in names}
+    names = list(usable[0].parameters[0])
+    # Taken out piece by piece, so that the draws are not held twice.
+    draws = {name: stack([[part.pop(name) for part in chain.parameters] for chain in usable]) for name in names}
     stats = {name: stack([[part[name] for part in chain.stats] for chain in usable]) for name in _STATS}
     stats["diverging"] = stats["diverging"] > 0
     stats["n_steps"] = stats["n_steps"].astype(np.int64)

@@ -113,10 +113,9 @@ def build_tree(
                 f"Kept {len(keep)} of {n_draws} draws per chain: all draws of the confusion matrices would exceed "
                 f"{max_bytes / 2**20:.0f} MB. Class probabilities use all draws."
             )
+            draws = {name: value[:, keep] for name, value in draws.items()}
         coords.draw = keep
-        groups["posterior"] = coords.dataset(
-            _parameters({name: value[:, keep] for name, value in draws.items()}, model, sites, sizes, ("chain", "draw"))
-        )
+        groups["posterior"] = coords.dataset(_parameters(draws, model, sites, sizes, ("chain", "draw")))
     if run.points is not None:
         groups["point_estimate"] = coords.dataset(_parameters(run.points, model, sites, sizes, ()))
     by_chain = run.state_probability_by_chain if chains is None else chains.state_probability
