@@ -149,8 +149,11 @@ def _build(potential: Callable[..., Any], warmup: int, target_accept: float, max
 
 
 @jax.jit
-def _evaluate(model: Model, arrays: LabelArrays, positions: Any, n_draws: Any) -> tuple[Any, Any, Any]:
-    """Constrain a chunk of draws; sum their state probabilities; log likelihood of each item."""
+def _evaluate(model: Model, arrays: LabelArrays, positions: Any, n_draws: Any, total: Any) -> tuple[Any, Any, Any]:
+    """Constrain a chunk of draws; add their state probabilities to a total; log likelihood of each item.
+
+    The total is carried from draw to draw, so that the sum does not depend on where chunks end (which time decides).
+    """
 
     def one(total: Any, indexed: Any) -> tuple[Any, Any]:
         index, position = indexed
@@ -159,9 +162,7 @@ def _evaluate(model: Model, arrays: LabelArrays, positions: Any, n_draws: Any) -
         probability = jnp.where(index < n_draws, responsibilities(table, arrays), 0.0)
         return total + probability, (parameters, marginal(table, arrays))
 
-    n_states = model.n_levels * arrays.sizes.n_classes
-    zero = jnp.zeros((arrays.n_rows, n_states))
-    total, (parameters, log_likelihood) = jax.lax.scan(one, zero, (jnp.arange(_CHUNK), positions))
+    total, (parameters, log_likelihood) = jax.lax.scan(one, total, (jnp.arange(_CHUNK), positions))
     return total, parameters, log_likelihood
 
 
@@ -173,7 +174,7 @@ class _Chain:
     warmed: int = 0
     drawn: int = 0
     kept: int = 0
-    probability: Any = 0.0
+    probability: Any = None
     parameters: list[dict[str, np.ndarray]] = field(default_factory=list)
     log_likelihood: list[np.ndarray] = field(default_factory=list)
     stats: list[dict[str, np.ndarray]] = field(default_factory=list)
@@ -228,9 +229,10 @@ def _advance(
         chain.state.i.block_until_ready()
         chain.warmed += n_steps
         return
-    total, parameters, log_likelihood = _evaluate(job.model, arrays, positions, n_steps)
+    if chain.probability is None:
+        chain.probability = np.zeros((arrays.n_rows, job.start.shape[1]))
+    chain.probability, parameters, log_likelihood = _evaluate(job.model, arrays, positions, n_steps, chain.probability)
     rows = np.asarray(arrays.row_of_item)[: job.labels.n_items]
-    chain.probability = chain.probability + np.asarray(total)[rows]
     kept = slice(-chain.drawn % keep.every, n_steps, keep.every)
     chain.parameters.append({name: np.array(np.asarray(value)[kept]) for name, value in parameters.items()})
     chain.stats.append({name: np.array(np.asarray(value)[kept]) for name, value in stats.items()})
@@ -286,7 +288,7 @@ def _sample(job: Job, sampler: _Sampler, chains: list[_Chain], arrays: LabelArra
     return interrupted
 
 
-def _gather(job: Job, chains: list[_Chain], *, interrupted: bool) -> Run:
+def _gather(job: Job, chains: list[_Chain], arrays: LabelArrays, *, interrupted: bool) -> Run:
     settings: Settings = job.settings
     usable = [chain for chain in chains if chain.kept]
     if not usable:
@@ -324,7 +326,8 @@ def _gather(job: Job, chains: list[_Chain], *, interrupted: bool) -> Run:
     stats["diverging"] = stats["diverging"] > 0
     stats["n_steps"] = stats["n_steps"].astype(np.int64)
     stats["tree_depth"] = np.ceil(np.log2(stats["n_steps"] + 1)).astype(np.int64)
-    by_chain = np.stack([chain.probability / chain.drawn for chain in usable])
+    rows = np.asarray(arrays.row_of_item)[: job.labels.n_items]
+    by_chain = np.stack([np.asarray(chain.probability)[rows] / chain.drawn for chain in usable])
     kept = all(chain.log_likelihood for chain in usable)
     if not kept:
         notes.append("the log likelihood of each item and draw was too large to keep")
@@ -381,7 +384,7 @@ def run(job: Job) -> Run:
             position = unconstrain(job.model, exact, start)
             chains.append(_Chain(sampler.begin(position, key, job.model, data)))
         interrupted = _sample(job, sampler, chains, arrays, data)
-    return _gather(job, chains, interrupted=interrupted)
+    return _gather(job, chains, arrays, interrupted=interrupted)
 
 
 ENGINE = Engine("nuts", Settings, run, samples=True)

@@ -224,3 +224,15 @@ def test_draws_that_would_not_fit_are_thinned_and_said_so(monkeypatch):
     np.testing.assert_array_equal(thinned.sample_stats["lp"], whole.sample_stats["lp"][:, ::3])
     np.testing.assert_array_equal(thinned.state_probability, whole.state_probability)
     assert any("one of every 3 draws" in note for note in thinned.warnings)
+
+
+def test_the_numbers_do_not_depend_on_where_chunks_end(monkeypatch):
+    """Time decides how long a chunk is; the same seed gives the same bits all the same."""
+    from bayescrowd.inference import nuts
+
+    options = {"chains": 2, "warmup": 60, "draws": 70}
+    one = running.run(d1(), R31, "nuts", **options)
+    monkeypatch.setattr(nuts, "_SECONDS_PER_CALL", (0.0, 0.0))
+    other = running.run(d1(), R31, "nuts", **options)
+    np.testing.assert_array_equal(one.state_probability, other.state_probability)
+    np.testing.assert_array_equal(one.draws["confusion"], other.draws["confusion"])
