@@ -10,7 +10,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bayescrowd.api import fit, load
+    from bayescrowd.api import fit, item_difficulty, load
     from bayescrowd.data import datasets
     from bayescrowd.data.labels import CrowdLabels
     from bayescrowd.data.read import read_labels
@@ -26,9 +26,12 @@ if TYPE_CHECKING:
     from bayescrowd.fit import Fit
     from bayescrowd.model import diagonal
     from bayescrowd.models.dawid_skene import DawidSkene
+    from bayescrowd.models.fixed_idbla import FixedIDBLA
+    from bayescrowd.models.idbla import IDBLA
     from bayescrowd.simulate import simulate
 
 __all__ = [
+    "IDBLA",
     "BayescrowdError",
     "BayescrowdWarning",
     "ConvergenceWarning",
@@ -37,11 +40,13 @@ __all__ = [
     "DawidSkene",
     "EngineError",
     "Fit",
+    "FixedIDBLA",
     "LabelError",
     "ModelError",
     "datasets",
     "diagonal",
     "fit",
+    "item_difficulty",
     "load",
     "read_labels",
     "simulate",
@@ -59,6 +64,7 @@ _HOMES = {
     "ModelError": "bayescrowd.errors",
     "diagonal": "bayescrowd.model",
     "fit": "bayescrowd.api",
+    "item_difficulty": "bayescrowd.api",
     "load": "bayescrowd.api",
     "read_labels": "bayescrowd.data.read",
     "simulate": "bayescrowd.simulate",

@@ -7,20 +7,18 @@ is stated twice.
 """
 
 import abc
-import contextlib
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpyro
-from numpyro import handlers
 
 from bayescrowd.data.arrays import PaddedLabels, Sizes
 from bayescrowd.errors import ModelError, problems_message
+from bayescrowd.plates import annotations, observe_gold
 from bayescrowd.priors import Diagonal, Prior, diagonal, from_plain, misfits, plain, prior_problems
 from bayescrowd.sites import Site, read_site, trace_sites
 
@@ -201,6 +199,15 @@ class Model(abc.ABC):
         """
         return [str(level + 1) for level in range(self.n_levels)]
 
+    def levels_from_easy(self) -> list[int]:
+        """List the difficulty levels from the easiest to the hardest, as starts should fill them.
+
+        Returns
+        -------
+        list of int
+        """
+        return list(range(self.n_levels))
+
     def confusion(self, parameters: Parameters, sizes: Sizes) -> Any:
         """Tabulate P(label | worker, difficulty, class) from one draw of the parameters.
 
@@ -350,45 +357,6 @@ class Model(abc.ABC):
 @partial(jax.jit, static_argnums=(1, 2))
 def _concentrations(model: Model, sizes: Sizes, spread: int | None) -> list[Any]:
     return [read_site(name, node).concentration for name, node in model._trace(sizes, spread).items()]
-
-
-def observe_gold(true_class: Any, gold: Any) -> None:
-    """Condition on the known classes of gold items, inside an item plate.
-
-    A factor, not an observation: it keeps the prevalence's log probability and works under enumeration.
-
-    Parameters
-    ----------
-    true_class : int array
-        The (enumerated) class of each item.
-    gold : int array [item] or None
-        Known classes, -1 where unknown.
-    """
-    if gold is not None:
-        known = gold[:, None]
-        numpyro.factor("gold", jnp.where((known < 0) | (known == true_class), 0.0, -jnp.inf))
-
-
-@contextlib.contextmanager
-def annotations(table: PaddedLabels) -> Iterator[None]:
-    """Open the plate of an item's annotations: padding masked out, weights applied.
-
-    Parameters
-    ----------
-    table : PaddedLabels
-        The design.
-
-    Yields
-    ------
-    None
-        Inside the item plate.
-    """
-    with numpyro.plate("annotation", table.n_positions, dim=-1), handlers.mask(mask=table.mask):
-        if table.weight is None:
-            yield
-        else:
-            with handlers.scale(scale=table.weight):
-                yield
 
 
 def _fields(model: Any) -> tuple[dataclasses.Field[Any], ...]:
