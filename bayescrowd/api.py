@@ -1,4 +1,4 @@
-"""The front door: `fit` and `load`. It joins the rooms and does nothing else."""
+"""The front door: `fit`, `item_difficulty` and `load`. It joins the rooms and does nothing else."""
 
 import dataclasses
 import difflib
@@ -16,6 +16,7 @@ import pandas as pd
 import xarray as xr
 
 from bayescrowd.data.labels import CrowdLabels
+from bayescrowd.decisions.items import quick_difficulty
 from bayescrowd.errors import ConvergenceWarning, EngineError, LabelError, ModelError, problems_message, shorten
 from bayescrowd.fit import Fit
 from bayescrowd.inference import get as get_engine
@@ -29,9 +30,9 @@ from bayescrowd.models import get as get_model
 from bayescrowd.models import names as model_names
 from bayescrowd.results import store
 from bayescrowd.results.build import build_tree
-from bayescrowd.results.tree import parameter_group
+from bayescrowd.results.tree import has_chains
 
-__all__ = ["fit", "load"]
+__all__ = ["fit", "item_difficulty", "load"]
 
 _DEFAULT_ENGINE = "em"
 _PACKAGE = str(Path(__file__).parent)
@@ -42,7 +43,7 @@ def fit(
     model: Any = "dawid-skene",
     *,
     engine: str | None = None,
-    init: Any = "majority",
+    init: Any = None,
     seed: int = 0,
     progress: bool | None = None,
     on_failure: str = "warn",
@@ -58,8 +59,10 @@ def fit(
         A model with priors (``bc.DawidSkene(confusion_prior=bc.diagonal(3, 1))``), its class, or its name.
     engine : str, optional
         How to infer: ``"em"`` (a point estimate, fast) or ``"nuts"`` (draws from the posterior). By default ``"em"``.
-    init : str, Fit or array
-        Start: ``"majority"``, an earlier fit, or an array item x class of probabilities.
+    init : str, Fit or array, optional
+        Start: ``"majority"``, ``"ability"`` (majority vote, and difficulty levels by how easy items look), an earlier
+        fit, or an array item x class of probabilities. By default ``"ability"`` for models with difficulty levels,
+        else ``"majority"``. Where a start says nothing about levels, they come from ``"ability"``.
     seed : int
         Seed of all randomness. The same seed gives the same numbers (on one machine, with the same versions).
     progress : bool, optional
@@ -190,7 +193,45 @@ def load(path: str | Path) -> Fit:
     return Fit(store.load(path))
 
 
-def _check_labels(labels: object) -> None:
+def item_difficulty(labels: Any, n_levels: Any = 3) -> pd.DataFrame:
+    """Estimate quickly, without a fit, how difficult each item is.
+
+    Workers are judged by their agreement with the majority of the others, then items by how well workers of that
+    ability agree on them. `Fit.items`, of a model with difficulty levels, gives probabilities.
+
+    Parameters
+    ----------
+    labels : CrowdLabels
+        The labels.
+    n_levels : int
+        Number of levels to cut the items into.
+
+    Returns
+    -------
+    DataFrame by item
+        ``easiness`` (1 is middling), ``difficulty`` (1 / easiness), ``level`` (``"1"`` easiest; levels as equal in
+        number as ties allow), ``n_labels`` and ``agreement`` (share of the votes for the leading class); NaN and NA
+        for an item without labels.
+
+    Raises
+    ------
+    LabelError
+        Where ``labels`` is no `CrowdLabels`.
+    ModelError
+        Where ``n_levels`` is no number of levels.
+
+    Examples
+    --------
+    >>> import bayescrowd as bc
+    >>> table = bc.item_difficulty(bc.datasets.load("anesthesia"))
+    >>> table.loc[[1, 3], "level"].tolist()
+    ['1', '3']
+    """
+    _check_labels(labels, "item_difficulty")
+    return quick_difficulty(labels, n_levels)
+
+
+def _check_labels(labels: object, function: str = "fit") -> None:
     if isinstance(labels, CrowdLabels):
         if labels.n_items == 0 or labels.n_annotations == 0:
             raise LabelError("there are no labels to fit: the table has no rows")
@@ -198,20 +239,22 @@ def _check_labels(labels: object) -> None:
     if isinstance(labels, pd.DataFrame):
         columns = [str(column) for column in labels.columns]
         raise LabelError(
-            f"fit takes a CrowdLabels, not a DataFrame (its columns: {shorten(columns, 10)}). Write\n"
+            f"{function} takes a CrowdLabels, not a DataFrame (its columns: {shorten(columns, 10)}). Write\n"
             f'    labels = bc.CrowdLabels.from_long(df, item="...", worker="...", label="...")\n'
             f'    labels = bc.CrowdLabels.from_wide(df, items="rows")\n'
             f"and pass that"
         )
     if isinstance(labels, str | Path):
-        raise LabelError(f"fit takes a CrowdLabels, not a path. Write\n    bc.fit(bc.read_labels({str(labels)!r}))")
+        raise LabelError(
+            f"{function} takes a CrowdLabels, not a path. Write\n    bc.{function}(bc.read_labels({str(labels)!r}))"
+        )
     if isinstance(labels, np.ndarray):
         raise LabelError(
-            'fit takes a CrowdLabels, not an array. Write\n    labels = bc.CrowdLabels.from_wide(array, items="rows")\n'
-            "and pass that"
+            f"{function} takes a CrowdLabels, not an array. Write\n"
+            f'    labels = bc.CrowdLabels.from_wide(array, items="rows")\nand pass that'
         )
     raise LabelError(
-        f"fit takes a CrowdLabels, not a {type(labels).__name__}; make one with bc.read_labels(path) or "
+        f"{function} takes a CrowdLabels, not a {type(labels).__name__}; make one with bc.read_labels(path) or "
         f"bc.CrowdLabels.from_long(df, item=..., worker=..., label=...)"
     )
 
@@ -322,14 +365,16 @@ def _check_pair(engine: Engine, model: Model, settings: Any) -> None:
 def _judge(tree: xr.DataTree) -> None:
     """Say in the tree whether a sampler's chains agree, and what else should be known without being asked."""
     from bayescrowd.criticism.convergence import vanished_classes
+    from bayescrowd.criticism.levels import permuted_levels
 
-    found = [finding.text for finding in vanished_classes(tree) if finding.severity != "note"]
-    if parameter_group(tree) == "posterior":
+    noticed = vanished_classes(tree) + permuted_levels(tree)
+    found = [finding.text for finding in noticed if finding.severity != "note"]
+    if has_chains(tree):
         from bayescrowd.criticism.convergence import diagnose
 
         diagnosis = diagnose(tree)
         tree.attrs["converged"] = {True: "yes", False: "no", None: "unknown"}[diagnosis.converged]
-        known = {"permuted-mode", "vanished-class"}
+        known = {"permuted-mode", "permuted-level", "vanished-class"}
         found += [
             f"{finding.text} Remedy: {finding.remedy}." for finding in diagnosis.problems if finding.code not in known
         ]

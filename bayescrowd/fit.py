@@ -10,6 +10,7 @@ import xarray as xr
 
 from bayescrowd.data.labels import CrowdLabels
 from bayescrowd.decisions.consensus import class_probabilities, consensus
+from bayescrowd.decisions.items import items
 from bayescrowd.decisions.prediction import predict
 from bayescrowd.decisions.workers import confusion, workers
 from bayescrowd.model import Model
@@ -164,6 +165,35 @@ class Fit:
         """
         return class_probabilities(self._tree, by=by)
 
+    def items(self, *, by: str = "item") -> pd.DataFrame:
+        """Report how difficult each item is: the posterior probability of each difficulty level.
+
+        Parameters
+        ----------
+        by : {"item", "pattern"}
+            One row per item, or one per response pattern.
+
+        Returns
+        -------
+        DataFrame by item
+            A column per level (its probability), ``difficulty`` (most probable level; the first where several lead),
+            ``probability`` (of that level), ``entropy`` (nats), ``n_labels`` and ``agreement`` (share of the votes for
+            the leading class). For a model without levels only the last two, and ``attrs["difficulty"]`` says so.
+
+        Raises
+        ------
+        LabelError
+            For ``by="pattern"`` without patterns, or an unknown ``by``.
+
+        Examples
+        --------
+        >>> import bayescrowd as bc
+        >>> table = bc.fit(bc.datasets.load("anesthesia"), bc.IDBLA(n_levels=2), engine="em").items()
+        >>> table[["1", "2"]].sum(axis=1).round(6).unique().tolist()
+        [1.0]
+        """
+        return items(self._tree, by=by)
+
     def workers(self, *, interval: float = 0.89, bootstrap: int | None = None, seed: int = 0) -> pd.DataFrame:
         """Report how good each worker is, and how sure one may be of that.
 
@@ -263,8 +293,14 @@ class Fit:
         """
         return predict(self._tree, new_labels, seed=seed)
 
-    def diagnose(self) -> "Diagnosis":
+    def diagnose(self, *, random_start: bool = True) -> "Diagnosis":
         """Say in plain words whether the result can be trusted, and what to do where it cannot.
+
+        Parameters
+        ----------
+        random_start : bool
+            Also see whether one random start of engine ``"vb"`` finds the mode that this result is in. Left out for
+            large tables, and for models that this engine does not fit.
 
         Returns
         -------
@@ -279,7 +315,7 @@ class Fit:
         """
         from bayescrowd.criticism.convergence import diagnose
 
-        return diagnose(self._tree)
+        return diagnose(self._tree, random_start=random_start)
 
     def save(self, path: str | Path) -> None:
         """Save the result to a NetCDF file, which `bayescrowd.load` reads anywhere.

@@ -8,7 +8,7 @@ from bayescrowd.inference.base import Engine
 
 __all__ = ["get", "names"]
 
-_NOT_ENGINES = {"base", "points", "progress", "starts"}
+_NOT_ENGINES = {"ability", "base", "points", "progress", "starts"}
 
 
 def names() -> list[str]:

@@ -1,16 +1,23 @@
-"""Starts: an item x state array of probabilities from which an engine begins."""
+"""Starts: an item x state array of probabilities from which an engine begins.
 
+A start by name gives probabilities of the classes. A model with difficulty levels needs more: a start that treats its
+levels alike is a saddle that some engines never leave. So wherever a start says nothing about levels, they come from a
+quick look at the items' easiness (`bayescrowd.inference.ability`), the easiest on the model's easiest level. The start
+is *soft*: most, not all, of an item's probability is on its own level, or every level would be free to name the classes
+in its own way.
+"""
+
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from bayescrowd.data.arrays import Table
 from bayescrowd.errors import EngineError
+from bayescrowd.inference import ability
 from bayescrowd.model import Model
 
-__all__ = ["majority", "perturbed", "resolve"]
-
-_NAMES = ("majority",)
+__all__ = ["level_weights", "majority", "names", "perturbed", "resolve"]
 
 
 def majority(labels: Table) -> np.ndarray:
@@ -26,13 +33,57 @@ def majority(labels: Table) -> np.ndarray:
     array [item, class]
         Rows sum to one.
     """
-    n_classes = len(labels.classes)
-    votes_for_class = labels.label_code < n_classes
-    cell = labels.item_code[votes_for_class].astype(np.int64) * n_classes + labels.label_code[votes_for_class]
-    weight = None if labels.weight is None else labels.weight[votes_for_class]
-    votes = np.bincount(cell, weight, labels.n_items * n_classes).reshape(labels.n_items, n_classes).astype(float)
-    votes[votes.sum(axis=1) == 0] = 1.0
-    return _clamp(votes / votes.sum(axis=1, keepdims=True), labels)
+    count = ability.votes(labels)
+    count[count.sum(axis=1) == 0] = 1.0
+    return _clamp(count / count.sum(axis=1, keepdims=True), labels)
+
+
+_CLASSES: dict[str, Callable[[Table], np.ndarray]] = {"majority": majority, "ability": majority}
+"""Starts by name: label table -> probabilities [item, class]."""
+
+
+def names() -> list[str]:
+    """List the starts that have a name.
+
+    Returns
+    -------
+    list of str
+
+    Examples
+    --------
+    >>> "ability" in names()
+    True
+    """
+    return list(_CLASSES)
+
+
+def level_weights(labels: Table, model: Model) -> np.ndarray:
+    """Guess the difficulty level of each item from how easy it looks.
+
+    Items are ranked by easiness and cut into levels as equal in number as ties allow; items alike in easiness and
+    votes share a level. An item's own level gets .6 of two levels or .5 of more, the others share the rest.
+
+    Parameters
+    ----------
+    labels : CrowdLabels
+        The label table.
+    model : Model
+        Its levels, from easy to hard.
+
+    Returns
+    -------
+    array [item, difficulty]
+        Rows sum to one; equal weights for items without labels.
+    """
+    n_levels = model.n_levels
+    weights = np.full((labels.n_items, n_levels), 1 / n_levels)
+    if n_levels > 1:
+        own = 0.6 if n_levels == 2 else 0.5
+        rank = ability.item_levels(labels, ability.estimate(labels).easiness, n_levels)
+        labelled = np.flatnonzero(rank >= 0)
+        weights[labelled] = (1 - own) / (n_levels - 1)
+        weights[labelled, np.asarray(model.levels_from_easy())[rank[labelled]]] = own
+    return weights
 
 
 def perturbed(start: np.ndarray, labels: Table, random: np.random.Generator, share: float = 0.5) -> np.ndarray:
@@ -63,14 +114,17 @@ def resolve(init: Any, labels: Table, model: Model) -> np.ndarray:
 
     Parameters
     ----------
-    init : str, Fit or array
-        ``"majority"``; an earlier fit, or a DataFrame such as its ``class_probabilities()`` (matched by item ids and
-        class values; items it does not know start from the majority vote); or an array item x class (or item x state)
-        of probabilities.
+    init : str, Fit, array or None
+        ``"majority"`` or ``"ability"`` (the same classes: the soft majority vote); an earlier fit, or a DataFrame such
+        as its ``class_probabilities()`` (matched by item ids and class values; items it does not know start from the
+        majority vote); or an array item x class of probabilities. For a model with difficulty levels each of them is
+        spread over the levels by `level_weights`, or by the difficulty probabilities of an earlier fit with the same
+        levels. An array item x state is taken as it is. None: ``"ability"`` for models with levels, else
+        ``"majority"``.
     labels : CrowdLabels
         The label table.
     model : Model
-        For its number of states.
+        For its levels.
 
     Returns
     -------
@@ -82,22 +136,40 @@ def resolve(init: Any, labels: Table, model: Model) -> np.ndarray:
     EngineError
         Where the start does not fit the labels or is no table of probabilities.
     """
+    if init is None:
+        init = "ability" if model.n_levels > 1 else "majority"
+    levels = None
     if isinstance(init, str):
-        if init not in _NAMES:
+        if init not in _CLASSES:
             raise EngineError(
-                f"there is no start {init!r}; init takes {', '.join(map(repr, _NAMES))}, a Fit or an array"
+                f"there is no start {init!r}; init takes {', '.join(map(repr, names()))}, a Fit or an array"
             )
-        start = majority(labels)
+        start = _CLASSES[init](labels)
     elif hasattr(init, "class_probabilities"):
         start = _from_table(init.class_probabilities(), labels, "fit")
+        levels = _levels_of_fit(init, labels, model)
     elif hasattr(init, "columns") and hasattr(init, "index"):
         start = _from_table(init, labels, "table")
     else:
         start = _from_array(init, labels, model)
-    n_classes = len(labels.classes)
-    if start.shape[1] == n_classes and model.n_levels > 1:
-        start = np.tile(start / model.n_levels, model.n_levels)
+    if start.shape[1] == len(labels.classes) and model.n_levels > 1:
+        levels = level_weights(labels, model) if levels is None else levels
+        start = (levels[:, :, None] * start[:, None, :]).reshape(labels.n_items, -1)
     return _clamp(start, labels)
+
+
+def _levels_of_fit(fit: Any, labels: Any, model: Model) -> np.ndarray | None:
+    """Difficulty probabilities of an earlier fit where it has the model's levels."""
+    if model.n_levels == 1 or not hasattr(fit, "items"):
+        return None
+    table = fit.items()
+    of_model = model.difficulty_names()
+    if list(table.columns[: table.columns.get_indexer(["difficulty"])[0]]) != of_model:
+        return None
+    weights = level_weights(labels, model)
+    position = table.index.get_indexer(labels.items)
+    weights[position >= 0] = table[of_model].to_numpy(float)[position[position >= 0]]
+    return weights / weights.sum(axis=1, keepdims=True)
 
 
 def _from_table(table: Any, labels: Any, word: str) -> np.ndarray:
@@ -139,7 +211,8 @@ def _from_array(init: Any, labels: Table, model: Model) -> np.ndarray:
             f"init must be a name, a Fit or an array of probabilities, not {type(init).__name__}"
         ) from None
     if start.shape not in shapes:
-        raise EngineError(f"init has shape {start.shape}; it must be item x class, {shapes[0]}")
+        by_state = f", or item x state (difficulty by class), {shapes[1]}" if model.n_levels > 1 else ""
+        raise EngineError(f"init has shape {start.shape}; it must be item x class, {shapes[0]}{by_state}")
     _check_probabilities(start, range(len(start)), total=True)
     return start
 
