@@ -7,10 +7,12 @@ import xarray as xr
 
 from bayescrowd.criticism.chains import agree, check_chains
 from bayescrowd.criticism.evidence import against_majority, of_the_labels
+from bayescrowd.criticism.levels import of_the_levels
+from bayescrowd.criticism.modes import random_mode
 from bayescrowd.criticism.report import Diagnosis, Finding, ordered
 from bayescrowd.criticism.sampling import monte_carlo, of_the_draws, switching, unnamed
 from bayescrowd.errors import shorten
-from bayescrowd.results.tree import ids, json_attribute, n_labels_of, parameter_group, values
+from bayescrowd.results.tree import has_chains, ids, json_attribute, n_labels_of, parameter_group, values
 from bayescrowd.results.votes import leading
 from bayescrowd.results.words import count_of
 
@@ -20,13 +22,16 @@ _EDGE = 1e-9
 _SAME = 1e-6
 
 
-def diagnose(tree: xr.DataTree) -> Diagnosis:
+def diagnose(tree: xr.DataTree, *, random_start: bool = False) -> Diagnosis:
     """Say whether a result can be trusted, and what to do where it cannot.
 
     Parameters
     ----------
     tree : DataTree
         A result.
+    random_start : bool
+        Also see whether a random start of the variational engine ends where one from this result does; that takes time
+        and is left out for large tables.
 
     Returns
     -------
@@ -43,15 +48,20 @@ def diagnose(tree: xr.DataTree) -> Diagnosis:
     numbers: dict[str, Any] = {}
     converged = {"yes": True, "no": False}.get(str(tree.attrs["converged"]))
     findings += _status(tree)
-    if parameter_group(tree) == "posterior":
+    if has_chains(tree):
         table = check_chains(tree)
         agreed = agree(table, tree["posterior"].sizes["draw"])
         # An interrupted or failed run is not what was asked for, however well its draws agree.
         converged = agreed if tree.attrs["status"] == "sampled" else converged
         found, numbers = of_the_draws(tree, table, agreed)
         findings += found + monte_carlo(tree, agreed) + switching(tree) + unnamed(tree)
+    elif parameter_group(tree) == "posterior":
+        findings += [_approximate(tree)] + _starts(tree) + _saddle(tree) + unnamed(tree)
     else:
         findings += _starts(tree) + _saddle(tree) + _edges(tree)
+    findings += of_the_levels(tree)
+    if random_start:
+        findings += random_mode(tree)
     changed, compared = against_majority(tree)
     findings += of_the_labels(tree) + vanished_classes(tree) + [compared]
     numbers["n_changed"] = changed
@@ -125,6 +135,16 @@ def _status(tree: xr.DataTree) -> list[Finding]:
     return [Finding("problem", status, sentence, remedies[status])]
 
 
+def _approximate(tree: xr.DataTree) -> Finding:
+    return Finding(
+        "note",
+        "approximation",
+        f"The draws are independent draws from the approximation that {tree.attrs['engine']} found, not from the "
+        f"posterior itself: their spread tends to be too narrow, and R-hat and effective draws mean nothing for them.",
+        'where intervals matter fit again with a sampler, engine="gibbs"',
+    )
+
+
 def _saddle(tree: xr.DataTree) -> list[Finding]:
     """Point out a symmetry that the labels do not have: classes, or items, that the engine left exactly alike."""
     probability = values(tree, "latent", "class_probability").astype(float)
@@ -156,7 +176,8 @@ def _saddle(tree: xr.DataTree) -> list[Finding]:
             "symmetric-start",
             f"{what}: the start is symmetric, {engine} may stand at a saddle.",
             "start elsewhere with starts=10, give the true class of some items as gold, or favour the diagonal with "
-            'objective="posterior" and confusion_prior=bc.diagonal(3, 1)',
+            + ('objective="posterior" and ' if engine == "EM" else "")
+            + "confusion_prior=bc.diagonal(3, 1)",
         )
     ]
 

@@ -11,15 +11,16 @@ from bayescrowd.criticism.report import Finding
 from bayescrowd.errors import ModelError, shorten
 from bayescrowd.kernels.precision import double_precision
 from bayescrowd.results.align import exchangeable_classes
-from bayescrowd.results.tree import ids, json_attribute, model_of, sizes_of, values
+from bayescrowd.results.tree import has_chains, ids, json_attribute, model_of, sizes_of, values
 from bayescrowd.results.words import count_of
 
-__all__ = ["monte_carlo", "of_the_draws", "switching", "unnamed"]
+__all__ = ["identify", "monte_carlo", "of_the_draws", "switching", "unnamed"]
 
 _ENOUGH_DRAWS = 400
 _USUAL_DRAWS = 1000
 _USUAL_WARMUP = 500
 _MONTE_CARLO = 0.02
+_ACTIONS = ("reported", "permuted")
 
 
 def of_the_draws(tree: xr.DataTree, table: pd.DataFrame, agreed: bool | None) -> tuple[list[Finding], dict[str, Any]]:
@@ -88,8 +89,9 @@ def _agreement(tree: xr.DataTree, table: pd.DataFrame, agreed: bool | None) -> F
         over = int((table["r_hat"] > np.where(table["key"], R_HAT_KEY, R_HAT_ENTRY)).sum())
         who = "The two halves of the only chain disagree" if alone else "The chains disagree"
         limit = f"{over} of {count_of(len(table), 'quantity')} {'is' if over == 1 else 'are'} above the limit."
+        of_levels = ", or the classes on some levels of difficulty," if "difficulty" in tree["posterior"].dims else ""
         why = (
-            " Quantities that do not depend on class names agree: the chains name the classes differently."
+            f" Quantities that do not depend on class names agree: the chains name the classes{of_levels} differently."
             if switched
             else ""
         )
@@ -98,7 +100,7 @@ def _agreement(tree: xr.DataTree, table: pd.DataFrame, agreed: bool | None) -> F
             "problem",
             "r-hat",
             f"{who}: R-hat {r_hat:.2f} for {worst}; {limit}{why}",
-            _identify(tree) if switched else remedy,
+            identify(tree) if switched else remedy,
         )
     short = too_few(table)
     if not short.empty:
@@ -164,7 +166,7 @@ def monte_carlo(tree: xr.DataTree, agreed: bool | None) -> list[Finding]:
 
 
 def switching(tree: xr.DataTree) -> list[Finding]:
-    """Tell which chains named the classes differently, and what was done about it.
+    """Tell which chains named the classes, or numbered the levels, differently, and what was done about it.
 
     Parameters
     ----------
@@ -176,28 +178,58 @@ def switching(tree: xr.DataTree) -> list[Finding]:
     list of Finding
         Empty where no chain did.
     """
-    switches = json_attribute(tree, "label_switching", [])
-    reported = [switch["chain"] for switch in switches if switch["action"] == "reported"]
-    permuted = [switch["chain"] for switch in switches if switch["action"] == "permuted"]
+    switches = [switch for switch in json_attribute(tree, "label_switching", []) if switch["chain"] is not None]
     findings = []
-    if reported:
-        findings.append(
-            Finding(
-                "problem",
-                "permuted-mode",
-                f"Chain {shorten(reported)} sits in a permuted mode: it names the classes differently from the others.",
-                f"{_identify(tree)}; or start all chains in one mode, init=an earlier fit",
+    kinds = (
+        ("permutation", "names", "named", "classes", "priors and gold allow"),
+        ("levels", "numbers", "numbered", "difficulty levels", "the priors allow"),
+    )
+    for key, says, said, what, allowed in kinds:
+        chains = {action: [s["chain"] for s in switches if key in s and s["action"] == action] for action in _ACTIONS}
+        if chains["reported"]:
+            findings.append(
+                Finding(
+                    "problem",
+                    "permuted-mode",
+                    f"Chain {shorten(chains['reported'])} sits in a permuted mode: it {says} the {what} differently "
+                    f"from the others.",
+                    f"{identify(tree)}; or start all chains in one mode, init=an earlier fit",
+                )
             )
-        )
-    if permuted:
-        findings.append(
-            Finding(
-                "note",
-                "aligned",
-                f"Chain {shorten(permuted)} named the classes differently and was put back, as priors and gold allow.",
+        who = shorten(chains["permuted"])
+        if chains["permuted"]:
+            findings.append(
+                Finding(
+                    "note",
+                    "aligned",
+                    f"Chain {who} {said} the {what} differently and was put back, as {allowed}.",
+                )
             )
-        )
     return findings
+
+
+def identify(tree: xr.DataTree) -> str:
+    """Say how to tell classes apart; a prior that favours the diagonal already is to do so more.
+
+    Parameters
+    ----------
+    tree : DataTree
+        A result.
+
+    Returns
+    -------
+    str
+        A remedy.
+    """
+    try:
+        prior = getattr(model_of(tree), "confusion_prior", None)
+    except ModelError:
+        prior = None
+    on, off = getattr(prior, "on", None), getattr(prior, "off", None)
+    stronger = "bc.diagonal(3, 1)"
+    if isinstance(on, int | float) and isinstance(off, int | float) and on >= 3 * off > 0:
+        stronger = f"bc.diagonal({2 * on:g}, {off:g})"
+    return f"favour the diagonal, confusion_prior={stronger}, or give the true class of some items as gold"
 
 
 def unnamed(tree: xr.DataTree) -> list[Finding]:
@@ -224,29 +256,19 @@ def unnamed(tree: xr.DataTree) -> list[Finding]:
     parameters = {name: posterior[name].transpose(*axes).to_numpy() for name, axes in dims.items()}
     blocks = exchangeable_classes(model, sizes, values(tree, "observed_data", "gold_index"), parameters)
     classes = ids(tree, "class")
+    # An approximation stays in the mode of its start: usable, where one trusts the start.
+    chained = has_chains(tree)
+    why = "class probabilities mean little" if chained else "the names are those of the start"
     return [
         Finding(
-            "problem",
+            "problem" if chained else "caution",
             "classes-not-identified",
             f"Nothing tells the classes {shorten(classes[block])} apart but their start: the priors treat them alike "
-            f"and no gold names them, so class probabilities mean little.",
-            _identify(tree),
+            f"and no gold names them, so {why}.",
+            identify(tree),
         )
         for block in blocks
     ]
-
-
-def _identify(tree: xr.DataTree) -> str:
-    """How to tell classes apart; a prior that favours the diagonal already is to do so more."""
-    try:
-        prior = getattr(model_of(tree), "confusion_prior", None)
-    except ModelError:
-        prior = None
-    on, off = getattr(prior, "on", None), getattr(prior, "off", None)
-    stronger = "bc.diagonal(3, 1)"
-    if isinstance(on, int | float) and isinstance(off, int | float) and on >= 3 * off > 0:
-        stronger = f"bc.diagonal({2 * on:g}, {off:g})"
-    return f"favour the diagonal, confusion_prior={stronger}, or give the true class of some items as gold"
 
 
 def _more_draws(tree: xr.DataTree, factor: float) -> str:

@@ -5,7 +5,9 @@ group                 variables (dims)
 ====================  =================================================================================================
 ``posterior``         parameter sites and ``confusion (chain, draw, worker[, difficulty], class, label)``
 ``point_estimate``    the same names without sample dims, for engines without draws
-``latent``            ``class_probability (item, class)``, ``class_probability_by_chain``, ``difficulty_probability``
+``variational``       ``<site>_concentration``: the Dirichlets that an approximation consists of
+``latent``            ``class_probability (item, class)``, ``difficulty_probability (item, difficulty)``, and both
+                      ``..._by_chain``
 ``log_likelihood``    ``labels_of_item (chain, draw, item)``, states summed out
 ``sample_stats``      ``lp``, ``diverging``, ... ``(chain, draw)``
 ``optimization``      ``objective (iteration)``
@@ -33,7 +35,7 @@ from bayescrowd.data.labels import CrowdLabels
 from bayescrowd.inference.base import Run, sizes_of
 from bayescrowd.kernels.precision import double_precision
 from bayescrowd.model import Model, Site, Sizes
-from bayescrowd.results import align
+from bayescrowd.results import align, levels
 from bayescrowd.results.ids import coordinate
 from bayescrowd.results.tree import class_path, remember
 
@@ -46,7 +48,7 @@ MAX_BYTES = 512 * 2**20
 """Draws of the parameters above this size are thinned, a log-likelihood above it is not stored."""
 
 _MIN_DRAWS = 20
-_AXES = ("item", "worker", "difficulty", "class", "label")
+_AXES = ("item", "worker", "difficulty", "free_difficulty", "class", "label")
 _LIBRARIES = ("bayescrowd", "jax", "numpyro", "numpy", "arviz-base", "xarray")
 _CHUNK_BYTES = 32 * 2**20
 
@@ -101,11 +103,11 @@ def build_tree(
     warnings = list(run.warnings)
     with double_precision():
         sites = model.sites(sizes)
-    chains, switches = _align(run, model, sizes, labels)
-    coords = _Coordinates(labels, model)
+    run, switches, level_switches = _align(run, model, sizes, labels, warnings)
+    coords = _Coordinates(labels, model, sites)
     groups: dict[str, xr.Dataset] = {}
-    if chains is not None:
-        draws = chains.draws
+    if run.draws is not None:
+        draws = run.draws
         n_draws = next(iter(draws.values())).shape[1]
         keep = _kept_draws(draws, model, sizes, max_bytes)
         if len(keep) < n_draws:
@@ -118,10 +120,9 @@ def build_tree(
         groups["posterior"] = coords.dataset(_parameters(draws, model, sites, sizes, ("chain", "draw")))
     if run.points is not None:
         groups["point_estimate"] = coords.dataset(_parameters(run.points, model, sites, sizes, ()))
-    by_chain = run.state_probability_by_chain if chains is None else chains.state_probability
-    aligned = any(switch.action == "permuted" for switch in switches)
-    state_probability = by_chain.mean(0) if aligned and by_chain is not None else run.state_probability
-    groups["latent"] = coords.dataset(_latent(state_probability, by_chain, sizes))
+    if run.concentrations is not None:
+        groups["variational"] = coords.dataset(_concentrations(run.concentrations, sites))
+    groups["latent"] = coords.dataset(_latent(run.state_probability, run.state_probability_by_chain, sizes))
     if run.log_likelihood is not None:
         if run.log_likelihood.nbytes <= max_bytes:
             thinned = run.log_likelihood[:, coords.draw]
@@ -143,6 +144,7 @@ def build_tree(
         groups["original_ids"] = coords.dataset(coords.originals)
     tree = xr.DataTree.from_dict(groups)
     warnings += align.in_words(switches, list(labels.classes))
+    warnings += levels.in_words(level_switches, model.difficulty_names())
     converged = {True: "yes", False: "no", None: "unknown"}[run.status.converged]
     tree.attrs = {
         "bayescrowd_format": FORMAT,
@@ -160,10 +162,12 @@ def build_tree(
         "notes": coords.notes,
         "label_notes": list(labels.notes),
         "ordered": int(labels.ordered),
-        "label_switching": _json([switch._asdict() for switch in switches]),
+        "label_switching": _json([s._asdict() for s in switches] + [s._asdict() for s in level_switches]),
         "details": _json(dict(run.extra) | _divergences(run)),
         "versions": _json(_versions()),
     }
+    if run.draws is not None:
+        tree.attrs["draws_are"] = "independent" if run.independent else "markov-chains"
     return tree
 
 
@@ -178,7 +182,7 @@ def _divergences(run: Run) -> dict[str, int]:
 class _Coordinates:
     """All coordinates of a tree; hands each dataset the ones that its dims need."""
 
-    def __init__(self, labels: CrowdLabels, model: Model) -> None:
+    def __init__(self, labels: CrowdLabels, model: Model, sites: Mapping[str, Site]) -> None:
         self.notes: list[str] = []
         self.originals: Variables = {}
         self.draw = np.arange(0)
@@ -190,7 +194,13 @@ class _Coordinates:
             ("label", labels.label_values),
         ):
             self.add(dim, ids)
-        self.add("difficulty", model.difficulty_names())
+        names = model.difficulty_names()
+        self.add("difficulty", names)
+        # Sites of the first levels only, such as the free ones.
+        for site in sites.values():
+            for dim, size in zip(site.dims, site.shape, strict=True):
+                if levels.is_of_levels(dim) and dim not in self._values and size <= len(names):
+                    self.add(dim, names[:size])
 
     def add(self, dim: str, ids: Sequence[Any] | pd.Index) -> None:
         made = coordinate(ids, dim)
@@ -211,12 +221,26 @@ class _Coordinates:
         return xr.Dataset(variables, coords=coords)
 
 
-def _align(run: Run, model: Model, sizes: Sizes, labels: CrowdLabels) -> tuple[align.Chains | None, list[align.Switch]]:
-    if run.draws is None:
-        return None, []
+def _align(
+    run: Run, model: Model, sizes: Sizes, labels: CrowdLabels, warnings: list[str]
+) -> tuple[Run, list[align.Switch], list[levels.LevelSwitch]]:
+    """Bring chains to the same names of classes and levels, and levels without names of their own into order."""
+    switches: list[align.Switch] = []
+    if run.draws is not None:
+        by_chain = run.state_probability_by_chain
+        chains = align.Chains(run.draws, run.state_probability[None] if by_chain is None else by_chain)
+        chains, switches = align.align_chains(chains, model, sizes, labels)
+        run = run._replace(draws=chains.draws, state_probability_by_chain=chains.state_probability)
+    run, level_switches = levels.order_levels(run, model, sizes, labels)
     by_chain = run.state_probability_by_chain
-    chains = align.Chains(run.draws, run.state_probability[None] if by_chain is None else by_chain)
-    return align.align_chains(chains, model, sizes, labels)
+    permuted = "permuted" in {switch.action for switch in switches} | {switch.action for switch in level_switches}
+    if by_chain is not None and permuted:
+        run = run._replace(state_probability=by_chain.mean(0))
+        if run.points is not None:
+            # Averages over chains that did not name things alike.
+            run = run._replace(points=None)
+            warnings.append("The point estimates mixed chains with different names, so they are not stored; draws are.")
+    return run, switches, level_switches
 
 
 def _kept_draws(draws: Mapping[str, np.ndarray], model: Model, sizes: Sizes, max_bytes: int) -> np.ndarray:
@@ -241,17 +265,33 @@ def _parameters(
     """Every site with its dims in the canonical order, and the confusion matrices where no site bears that name."""
     out: Variables = {}
     for name, site in sites.items():
-        value, dims = values[name], site.dims
-        order = sorted(range(len(dims)), key=lambda axis: _AXES.index(dims[axis]) if dims[axis] in _AXES else 9)
-        n_sample = len(sample_dims)
-        axes = (*range(n_sample), *(axis + n_sample for axis in order))
-        out[name] = (sample_dims + tuple(dims[axis] for axis in order), np.transpose(np.asarray(value), axes))
+        out[name] = _in_order(np.asarray(values[name]), site.dims, sample_dims)
     if "confusion" not in out and not model.uses_item:
         dims = ("worker", "difficulty", "class", "label") if model.n_levels > 1 else ("worker", "class", "label")
         out["confusion"] = (sample_dims + dims, _confusion(values, model, sizes, len(sample_dims)))
     # Most dims first: the dims of the dataset then have the order worker, difficulty, class, label too. Where they have
     # another order than a variable's own, `arviz.summary` (arviz-base 1.3.1) puts names to the wrong rows.
-    return dict(sorted(out.items(), key=lambda entry: -len(entry[1][0])))
+    return dict(sorted(out.items(), key=lambda entry: (-len(entry[1][0]), entry[0] != "confusion")))
+
+
+def _in_order(
+    value: np.ndarray, dims: tuple[str, ...], sample_dims: tuple[str, ...] = ()
+) -> tuple[tuple[str, ...], np.ndarray]:
+    """Transpose a value to the canonical order of dims; axes beyond those that are named stay last."""
+    order = sorted(range(len(dims)), key=lambda axis: _AXES.index(dims[axis]) if dims[axis] in _AXES else 9)
+    n_sample = len(sample_dims)
+    named = n_sample + len(dims)
+    axes = (*range(n_sample), *(axis + n_sample for axis in order), *range(named, value.ndim))
+    return sample_dims + tuple(dims[axis] for axis in order), np.transpose(value, axes)
+
+
+def _concentrations(values: Mapping[str, np.ndarray], sites: Mapping[str, Site]) -> Variables:
+    """Dirichlet parameters of the approximate posterior, by site."""
+    out: Variables = {}
+    for name, value in values.items():
+        dims, ordered = _in_order(np.asarray(value, float), sites[name].dims)
+        out[f"{name}_concentration"] = (dims if sites[name].kind == "dirichlet" else (*dims, "outcome"), ordered)
+    return out
 
 
 def _confusion(values: Mapping[str, np.ndarray], model: Model, sizes: Sizes, n_sample: int) -> np.ndarray:
@@ -277,13 +317,16 @@ def _confusion(values: Mapping[str, np.ndarray], model: Model, sizes: Sizes, n_s
 
 
 def _latent(state_probability: np.ndarray, by_chain: np.ndarray | None, sizes: Sizes) -> Variables:
-    levels = state_probability.reshape(sizes.n_items, -1, sizes.n_classes)
-    out: Variables = {"class_probability": (("item", "class"), levels.sum(axis=1))}
+    states = state_probability.reshape(sizes.n_items, -1, sizes.n_classes)
+    has_levels = states.shape[1] > 1
+    out: Variables = {"class_probability": (("item", "class"), states.sum(axis=1))}
     if by_chain is not None:
-        chains = by_chain.reshape(len(by_chain), sizes.n_items, -1, sizes.n_classes).sum(axis=2)
-        out["class_probability_by_chain"] = (("chain", "item", "class"), chains)
-    if levels.shape[1] > 1:
-        out["difficulty_probability"] = (("item", "difficulty"), levels.sum(axis=2))
+        chains = by_chain.reshape(len(by_chain), sizes.n_items, -1, sizes.n_classes)
+        out["class_probability_by_chain"] = (("chain", "item", "class"), chains.sum(axis=2))
+        if has_levels:
+            out["difficulty_probability_by_chain"] = (("chain", "item", "difficulty"), chains.sum(axis=3))
+    if has_levels:
+        out["difficulty_probability"] = (("item", "difficulty"), states.sum(axis=2))
     return out
 
 

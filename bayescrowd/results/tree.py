@@ -17,6 +17,7 @@ from bayescrowd.results.ids import original_ids
 
 __all__ = [
     "class_path",
+    "has_chains",
     "ids",
     "json_attribute",
     "labels_of",
@@ -87,6 +88,22 @@ def parameter_group(tree: xr.DataTree) -> str:
         Name of the group.
     """
     return "posterior" if "posterior" in tree.children else "point_estimate"
+
+
+def has_chains(tree: xr.DataTree) -> bool:
+    """Say whether there are Markov chains: draws that may disagree, not independent ones from an approximation.
+
+    Parameters
+    ----------
+    tree : DataTree
+        A result.
+
+    Returns
+    -------
+    bool
+        False for point estimates and variational fits.
+    """
+    return parameter_group(tree) == "posterior" and tree.attrs.get("draws_are", "markov-chains") == "markov-chains"
 
 
 def json_attribute(tree: xr.DataTree, name: str, default: Any = None) -> Any:

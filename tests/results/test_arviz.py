@@ -62,7 +62,9 @@ def test_summary(fit: Fit) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # hard items are all alike: ArviZ divides by zero
-@pytest.mark.parametrize("model", [bc.DawidSkene(), fitted.OneCoin(), fitted.Levelled()])
+@pytest.mark.parametrize(
+    "model", [bc.DawidSkene(), fitted.OneCoin(), fitted.Levelled(), bc.IDBLA(n_levels=2), bc.FixedIDBLA()]
+)
 @pytest.mark.parametrize("reload", [False, True])
 def test_summary_puts_names_to_the_right_rows(model: Any, reload: bool, tmp_path: Path) -> None:
     labels = fitted.d1()
@@ -74,10 +76,13 @@ def test_summary_puts_names_to_the_right_rows(model: Any, reload: bool, tmp_path
     table = az.summary(fit.idata, ci_prob=0.89, ci_kind="eti", round_to="none")
     assert len(table) == sum(value[0, 0].size for value in posterior.data_vars.values())
     for worker, true, said in itertools.product(["w1", "w2", "w3"], ["no", "yes"], ["no", "yes"]):
-        for level in ["easy, ", "hard, "] if model.n_levels > 1 else [""]:
-            at = {"worker": worker, "class": true, "label": said} | ({"difficulty": level[:4]} if level else {})
+        for level in [f"{name}, " for name in model.difficulty_names()] if model.n_levels > 1 else [""]:
+            at = {"worker": worker, "class": true, "label": said} | ({"difficulty": level[:-2]} if level else {})
             mean = posterior["confusion"].sel(at).mean().item()
             assert table.loc[f"confusion[{worker}, {level}{true}, {said}]", "mean"] == pytest.approx(mean)
+        if "free_confusion" in posterior:
+            mean = posterior["free_confusion"][:, :, :, 0].sel({"worker": worker, "class": true, "label": said}).mean()
+            assert table.loc[f"free_confusion[{worker}, {true}, {said}, free1]", "mean"] == pytest.approx(mean.item())
     assert table.loc["prevalence[yes]", "mean"] == pytest.approx(posterior["prevalence"][..., 1].mean().item())
 
 
