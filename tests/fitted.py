@@ -43,7 +43,7 @@ def d1(**more: Any) -> CrowdLabels:
 
 @functools.cache
 def em() -> Fit:
-    return bc.fit(d1())
+    return bc.fit(d1(), engine="em")
 
 
 @functools.cache
@@ -58,7 +58,7 @@ def anesthesia() -> CrowdLabels:
 
 @functools.cache
 def anesthesia_em() -> Fit:
-    return bc.fit(anesthesia())
+    return bc.fit(anesthesia(), engine="em")
 
 
 def made_run(labels: CrowdLabels, model: Model, *, chains: int = 2, draws: int = 40, seed: int = 0, **more: Any) -> Run:

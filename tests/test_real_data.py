@@ -23,7 +23,7 @@ def error(fit, labels):
 @pytest.mark.parametrize("name", ERRORS)
 def test_error_of_maximum_likelihood(name, real_data):
     labels = real_data(name)
-    fit = bc.fit(labels, progress=False)
+    fit = bc.fit(labels, progress=False, engine="em")
     objective = fit.idata["optimization"]["objective"].to_numpy()
     assert np.diff(objective).min() >= -1e-9 * abs(objective[-1])
     assert fit.converged

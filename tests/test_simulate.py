@@ -202,7 +202,7 @@ def test_em_comes_nearer_to_the_truth_at_the_expected_rate():
             crowd = make(
                 n_items=n_items, n_workers=6, labels_per_item=6, seed=seed, parameters={"prevalence": [0.4, 0.6]}
             )
-            fit = bc.fit(crowd.labels, progress=False)
+            fit = bc.fit(crowd.labels, progress=False, engine="em")
             found = fit.idata["point_estimate"]["confusion"].to_numpy()
             total += ((found - crowd.parameters["confusion"]) ** 2).mean()
         errors.append(total / 6)

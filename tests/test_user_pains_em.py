@@ -34,8 +34,8 @@ def test_P14_grouped_counts_are_their_items():
         for _ in range(n):
             rows += [(item, 0, x), (item, 1, y), (item, 2, z)]
             item += 1
-    one = bc.fit(grouped, R31, objective="posterior", progress=False)
-    other = bc.fit(of_rows(rows), R31, objective="posterior", progress=False)
+    one = bc.fit(grouped, R31, objective="posterior", progress=False, engine="em")
+    other = bc.fit(of_rows(rows), R31, objective="posterior", progress=False, engine="em")
     np.testing.assert_allclose(p1(one), p1(other), atol=1e-6)
     by_pattern = one.class_probabilities(by="pattern")
     assert len(by_pattern) == 4
@@ -53,7 +53,7 @@ def test_P24_the_known_answer_of_three_workers():
         }
     )
     options = {"tolerance": 1e-15, "change_tolerance": 1e-10, "max_iter": 20_000}
-    fit = bc.fit(bc.CrowdLabels.from_counts(table), progress=False, **options)
+    fit = bc.fit(bc.CrowdLabels.from_counts(table), progress=False, engine="em", **options)
     assert fit.idata["optimization"]["objective"].to_numpy()[-1] == pytest.approx(-1901.9466, abs=5e-5)
     points = fit.idata["point_estimate"]
     np.testing.assert_allclose(points["prevalence"], 0.5, atol=1e-4)
@@ -80,7 +80,7 @@ def test_P31_ties_do_not_depend_on_the_order_of_rows():
         labels = bc.CrowdLabels.from_long(rows.sample(frac=1, random_state=seed))
         shares = pd.DataFrame(majority(labels), index=labels.items, columns=labels.classes)
         np.testing.assert_allclose(shares.loc[["t1", "t2"]], 0.5)
-        found.append(bc.fit(labels, R31, objective="posterior", progress=False).consensus().loc[["t1", "t2", "t3"]])
+        found.append(bc.fit(labels, R31, objective="posterior", progress=False, engine="em").consensus().loc[["t1", "t2", "t3"]])
     assert found[0]["tie"].tolist() == [True, True, False]
     assert found[0]["majority"].tolist() == ["a", "a", "b"]
     for other in found[1:]:
@@ -94,7 +94,7 @@ def anesthesia():
 
 
 def test_P35_anesthesia_by_em(anesthesia):
-    fit = bc.fit(anesthesia, progress=False)
+    fit = bc.fit(anesthesia, progress=False, engine="em")
     objective = fit.idata["optimization"]["objective"].to_numpy()
     assert np.diff(objective).min() >= -1e-9
     assert objective[-1] == pytest.approx(-192.8909, abs=1e-4)
@@ -115,7 +115,7 @@ def test_P35_anesthesia_by_em(anesthesia):
 
 def test_P35_a_loop_that_stops_early_says_so(anesthesia):
     with pytest.warns(bc.ConvergenceWarning):
-        fit = bc.fit(anesthesia, max_iter=5, progress=False)
+        fit = bc.fit(anesthesia, max_iter=5, progress=False, engine="em")
     assert fit.converged is False
 
 
@@ -133,7 +133,7 @@ def adversaries():
 
 def test_P36_adversaries_are_used():
     z, rows = adversaries()
-    fit = bc.fit(of_rows(rows), progress=False)
+    fit = bc.fit(of_rows(rows), progress=False, engine="em")
     consensus = fit.consensus()
     assert (consensus["class"].to_numpy() == z).mean() >= 0.96
     assert (consensus["majority"].to_numpy() == z).mean() == pytest.approx(0.553, abs=0.002)
@@ -155,7 +155,7 @@ def imbalanced():
 
 def test_P37_a_rare_class_does_not_vanish():
     z, rows = imbalanced()
-    fit = bc.fit(of_rows(rows), progress=False)
+    fit = bc.fit(of_rows(rows), progress=False, engine="em")
     consensus = fit.consensus()
     voted = consensus["majority"].to_numpy() == 1
     assert (voted.sum(), z.sum()) == (82, 21)
@@ -169,11 +169,11 @@ def test_P37_a_rare_class_does_not_vanish():
 def test_P94_not_converged_is_told():
     _, rows = imbalanced()
     with pytest.warns(bc.ConvergenceWarning, match="did not converge"):
-        fit = bc.fit(of_rows(rows), max_iter=2, progress=False)
+        fit = bc.fit(of_rows(rows), max_iter=2, progress=False, engine="em")
     assert fit.converged is False
     assert fit.class_probabilities().shape == (2000, 2)
     with pytest.raises(bc.EngineError, match="did not converge"):
-        bc.fit(of_rows(rows), max_iter=2, progress=False, on_failure="raise")
+        bc.fit(of_rows(rows), max_iter=2, progress=False, on_failure="raise", engine="em")
 
 
 def test_P78_the_second_fit_is_quick():
@@ -190,7 +190,7 @@ def test_P78_the_second_fit_is_quick():
     seconds = []
     for labels in tables:
         begun = time.process_time()
-        bc.fit(labels, progress=False)
+        bc.fit(labels, progress=False, engine="em")
         seconds.append(time.process_time() - begun)
     assert np.median(seconds[2:]) < 0.2
 
@@ -198,5 +198,5 @@ def test_P78_the_second_fit_is_quick():
 def test_P79_hundreds_of_items_are_no_sites():
     rng = np.random.default_rng(1)
     rows = [(i, k, int(rng.integers(2))) for i in range(200) for k in range(3)]
-    fit = bc.fit(of_rows(rows), R31, objective="posterior", progress=False)
+    fit = bc.fit(of_rows(rows), R31, objective="posterior", progress=False, engine="em")
     assert fit.class_probabilities().shape == (200, 2)

@@ -26,10 +26,14 @@ _RUN = ("seed", "chains", "draws", "warmup")
 
 @click.command("fit", short_help="Fit a model to labels.")
 @labels_options
-@click.option("--model", metavar="NAME", help="The model, for example dawid-skene; default: a sensible one.")
-@click.option("--engine", metavar="NAME", help="How to fit it, for example em or nuts; default: a sensible one.")
+@click.option("--model", metavar="NAME", help="The model: dawid-skene, idbla or fixed-idbla; default: a sensible one.")
+@click.option(
+    "--engine",
+    metavar="NAME",
+    help="How to fit it, for example collapsed-vi, gibbs, nuts or em; default: a sensible one.",
+)
 @click.option("--out", type=click.Path(path_type=Path), help=f"Folder for {', '.join(FILES)}; default: only print.")
-@click.option("--init", metavar="START", help="Start: majority, or a fit.nc written earlier.")
+@click.option("--init", metavar="START", help="Start: majority, ability, or a fit.nc written earlier.")
 @click.option("--seed", type=int, help="Seed of the random numbers; same seed, same numbers. Default 0.")
 @click.option("--chains", type=int, help="Chains of a sampler.")
 @click.option("--warmup", type=int, help="Draws of each chain that are thrown away.")
@@ -98,7 +102,7 @@ def _arguments(
 ) -> dict[str, Any]:
     """Return the arguments of `bayescrowd.fit`, checked as far as they can be without labels."""
     import bayescrowd as bc
-    from bayescrowd import api
+    from bayescrowd.choice import choose
     from bayescrowd.inference.starts import resolve
 
     arguments: dict[str, Any] = dict(settings)
@@ -106,7 +110,7 @@ def _arguments(
         arguments["model"] = make_model(model, priors)
     if engine is not None:
         arguments["engine"] = engine
-    used = api.choose(**arguments).model
+    used = choose(**arguments).model
     if init is not None:
         # An earlier fit is named by its file.
         arguments["init"] = bc.load(init) if init.endswith(".nc") else init

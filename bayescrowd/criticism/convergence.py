@@ -48,6 +48,7 @@ def diagnose(tree: xr.DataTree, *, random_start: bool = False) -> Diagnosis:
     numbers: dict[str, Any] = {}
     converged = {"yes": True, "no": False}.get(str(tree.attrs["converged"]))
     findings += _status(tree)
+    findings += [Finding("note", "choice", str(reason)) for reason in tree.attrs.get("choice", [])]
     if has_chains(tree):
         table = check_chains(tree)
         agreed = agree(table, tree["posterior"].sizes["draw"])

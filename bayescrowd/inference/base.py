@@ -66,6 +66,14 @@ class Run(NamedTuple):
         What the user should know.
     extra : dict
         Further numbers (passes, objective of each start).
+    concentrations : dict or None
+        Parameter site -> Dirichlet concentrations of its posterior, for engines that approximate it by Dirichlets (with
+        a last axis of two, value and complement, for a Beta).
+    deviations : dict or None
+        Parameter site -> posterior standard deviation, of samplers that stream it over all sweeps; ``points`` are then
+        posterior means, streamed likewise.
+    independent : bool
+        True where the draws are independent draws from an approximation, so that chains cannot disagree.
     """
 
     points: dict[str, np.ndarray] | None
@@ -78,6 +86,9 @@ class Run(NamedTuple):
     status: Status
     warnings: tuple[str, ...] = ()
     extra: Mapping[str, Any] = {}
+    concentrations: dict[str, np.ndarray] | None = None
+    deviations: dict[str, np.ndarray] | None = None
+    independent: bool = False
 
 
 class Job(NamedTuple):
@@ -154,7 +165,7 @@ def trim(values: Mapping[str, Any], model: Model, padded: Sizes, exact: Sizes) -
     Parameters
     ----------
     values : dict
-        Site -> value with padded workers and items.
+        Site -> value with padded workers and items; axes before the site's own (chains, draws) are kept.
     model : Model
         Its sites name the axes.
     padded, exact : Sizes
@@ -168,7 +179,7 @@ def trim(values: Mapping[str, Any], model: Model, padded: Sizes, exact: Sizes) -
     length = {"worker": exact.n_workers, "item": exact.n_items}
     sites = model.sites(padded, values=False)
     return {
-        name: np.asarray(value)[tuple(slice(length.get(dim)) for dim in sites[name].dims)]
+        name: np.asarray(value)[(..., *(slice(length.get(dim)) for dim in sites[name].dims))]
         for name, value in values.items()
     }
 

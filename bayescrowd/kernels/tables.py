@@ -12,13 +12,26 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import gammaln
+from jax.scipy.special import digamma, gammaln
 from jaxtyping import Array, Float
 
 from bayescrowd.data.arrays import Sizes
 from bayescrowd.model import Model
 
-__all__ = ["TINY", "Tables", "concentration", "draw", "log_density", "mean", "mode", "normalise", "tables_of"]
+__all__ = [
+    "TINY",
+    "Tables",
+    "concentration",
+    "divergence",
+    "draw",
+    "expected_log",
+    "log_density",
+    "log_polya",
+    "mean",
+    "mode",
+    "normalise",
+    "tables_of",
+]
 
 TINY = 1e-300
 """Floor of a probability in float64: its logarithm is finite, and it changes no sum."""
@@ -100,23 +113,23 @@ class Tables:
             flat = flat * size + jnp.asarray(axis_index)
         return flat + self.offsets[name]
 
-    def unflatten(self, flat: Float[Array, " entry"]) -> dict[str, Any]:
-        """Cut the flat vector into the values of the parameter sites.
+    def unflatten(self, flat: Any) -> dict[str, Any]:
+        """Cut flat vectors into the values of the parameter sites.
 
         Parameters
         ----------
-        flat : array [entry]
-            Probabilities.
+        flat : array [..., entry]
+            Probabilities, of NumPy or JAX.
 
         Returns
         -------
         dict
-            Site -> value; for a Beta its first column.
+            Site -> value [..., *shape]; for a Beta its first column.
         """
         values: dict[str, Any] = {}
         for name, kind, shape in zip(self.names, self.kinds, self.shapes, strict=True):
             start = self.offsets[name]
-            table = flat[start : start + math.prod(shape)].reshape(shape)
+            table = flat[..., start : start + math.prod(shape)].reshape(*flat.shape[:-1], *shape)
             values[name] = table[..., 0] if kind == "beta" else table
         return values
 
@@ -289,3 +302,66 @@ def draw(random: np.random.Generator, alpha: np.ndarray, tables: Tables) -> np.n
     gamma = np.maximum(random.standard_gamma(np.asarray(alpha)), TINY)
     total = np.bincount(tables.row_of, gamma, tables.n_rows)[tables.row_of]
     return np.maximum(gamma / total, TINY)
+
+
+def expected_log(alpha: Float[Array, " entry"], tables: Tables) -> Float[Array, " entry"]:
+    """Expected logarithm of every entry under the Dirichlet rows.
+
+    Parameters
+    ----------
+    alpha : array [entry]
+        Concentrations.
+    tables : Tables
+        The layout.
+
+    Returns
+    -------
+    array [entry]
+        ``digamma(alpha) - digamma(sum of the row)``.
+    """
+    total = jax.ops.segment_sum(alpha, tables.row_of, tables.n_rows, indices_are_sorted=True)
+    return digamma(alpha) - digamma(total)[tables.row_of]
+
+
+def log_polya(alpha: Float[Array, " entry"], counts: Float[Array, " entry"], tables: Tables) -> Float[Array, ""]:
+    """Log probability of counts with the Dirichlet rows integrated out (no multinomial coefficients).
+
+    Parameters
+    ----------
+    alpha : array [entry]
+        Concentrations of the prior.
+    counts : array [entry]
+        How often each entry was used.
+    tables : Tables
+        The layout.
+
+    Returns
+    -------
+    array []
+        The sum over rows; rows without counts add nothing.
+    """
+    total = jax.ops.segment_sum(jnp.stack([alpha, counts], 1), tables.row_of, tables.n_rows, indices_are_sorted=True)
+    entries = gammaln(alpha + counts) - gammaln(alpha)
+    return jnp.sum(entries) + jnp.sum(gammaln(total[:, 0]) - gammaln(total.sum(1)))
+
+
+def divergence(alpha: Float[Array, " entry"], prior: Float[Array, " entry"], tables: Tables) -> Float[Array, ""]:
+    """Kullback-Leibler divergence of Dirichlet rows from their priors.
+
+    Parameters
+    ----------
+    alpha : array [entry]
+        Concentrations.
+    prior : array [entry]
+        Concentrations of the priors.
+    tables : Tables
+        The layout.
+
+    Returns
+    -------
+    array []
+        The sum over rows; rows equal to their priors add nothing.
+    """
+    total = jax.ops.segment_sum(jnp.stack([alpha, prior], 1), tables.row_of, tables.n_rows, indices_are_sorted=True)
+    entries = gammaln(prior) - gammaln(alpha) + (alpha - prior) * expected_log(alpha, tables)
+    return jnp.sum(entries) + jnp.sum(gammaln(total[:, 0]) - gammaln(total[:, 1]))

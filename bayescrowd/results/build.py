@@ -5,6 +5,8 @@ group                 variables (dims)
 ====================  =================================================================================================
 ``posterior``         parameter sites and ``confusion (chain, draw, worker[, difficulty], class, label)``
 ``point_estimate``    the same names without sample dims, for engines without draws
+``point_deviation``   standard deviations of the parameter sites, of samplers that stream them over all sweeps (their
+                      ``point_estimate`` are posterior means over all sweeps)
 ``variational``       ``<site>_concentration``: the Dirichlets that an approximation consists of
 ``latent``            ``class_probability (item, class)``, ``difficulty_probability (item, difficulty)``, and both
                       ``..._by_chain``
@@ -120,6 +122,8 @@ def build_tree(
         groups["posterior"] = coords.dataset(_parameters(draws, model, sites, sizes, ("chain", "draw")))
     if run.points is not None:
         groups["point_estimate"] = coords.dataset(_parameters(run.points, model, sites, sizes, ()))
+    if run.deviations is not None:
+        groups["point_deviation"] = coords.dataset(_parameters(run.deviations, model, sites, sizes, (), derive=False))
     if run.concentrations is not None:
         groups["variational"] = coords.dataset(_concentrations(run.concentrations, sites))
     groups["latent"] = coords.dataset(_latent(run.state_probability, run.state_probability_by_chain, sizes))
@@ -236,10 +240,17 @@ def _align(
     permuted = "permuted" in {switch.action for switch in switches} | {switch.action for switch in level_switches}
     if by_chain is not None and permuted:
         run = run._replace(state_probability=by_chain.mean(0))
-        if run.points is not None:
-            # Averages over chains that did not name things alike.
-            run = run._replace(points=None)
-            warnings.append("The point estimates mixed chains with different names, so they are not stored; draws are.")
+        if run.points is not None and run.draws is not None:
+            # What was averaged over all sweeps mixed chains that did not name things alike.
+            points = {name: value.mean(axis=(0, 1)) for name, value in run.draws.items()}
+            run = run._replace(points=points)
+            if run.deviations is not None:
+                run = run._replace(deviations={name: value.std(axis=(0, 1)) for name, value in run.draws.items()})
+        elif run.points is not None:
+            warnings.append(
+                "The means of the tables mix chains that name levels differently, and no draws were kept to put them "
+                "right: fit again with keep=1000."
+            )
     return run, switches, level_switches
 
 
@@ -261,12 +272,14 @@ def _parameters(
     sites: Mapping[str, Site],
     sizes: Sizes,
     sample_dims: tuple[str, ...],
+    *,
+    derive: bool = True,
 ) -> Variables:
     """Every site with its dims in the canonical order, and the confusion matrices where no site bears that name."""
     out: Variables = {}
     for name, site in sites.items():
         out[name] = _in_order(np.asarray(values[name]), site.dims, sample_dims)
-    if "confusion" not in out and not model.uses_item:
+    if derive and "confusion" not in out and not model.uses_item:
         dims = ("worker", "difficulty", "class", "label") if model.n_levels > 1 else ("worker", "class", "label")
         out["confusion"] = (sample_dims + dims, _confusion(values, model, sizes, len(sample_dims)))
     # Most dims first: the dims of the dataset then have the order worker, difficulty, class, label too. Where they have

@@ -146,6 +146,7 @@ def order_levels(run: Run, model: Model, sizes: Sizes, labels: CrowdLabels) -> t
     run = run._replace(
         draws=_permuted(run.draws, sites, order, 2),
         points=_permuted(run.points, sites, order, 0),
+        deviations=_permuted(run.deviations, sites, order, 0),
         concentrations=_permuted(run.concentrations, sites, order, 0),
         state_probability=_states(run.state_probability, order),
         state_probability_by_chain=None if by_chain is None else _states(by_chain, order),

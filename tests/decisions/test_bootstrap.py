@@ -37,7 +37,7 @@ def test_the_width_is_about_right() -> None:
     labels = CrowdLabels.from_codes(
         np.repeat(np.arange(n_items), 3), np.tile(np.arange(3), n_items), said.ravel(), classes=2
     )
-    report = bc.fit(labels).workers(bootstrap=25, interval=0.8)
+    report = bc.fit(labels, engine="em").workers(bootstrap=25, interval=0.8)
     width = report["accuracy_upper"] - report["accuracy_lower"]
     # With known truth the width would be 2 * 1.28 * sqrt(p (1 - p) / n), about .05; unknown truth widens it.
     assert width.between(0.03, 0.25).all()

@@ -104,7 +104,7 @@ def test_P14_one_row_per_pattern() -> None:
         {"w1": [1, 1, 0, 0, 0], "w2": [1, 1, 0, 0, 1], "w3": [1, 0, 0, 1, 0], "n": [40, 10, 30, 12, 0]}
     )
     labels = CrowdLabels.from_counts(counts)
-    fit = bc.fit(labels)
+    fit = bc.fit(labels, engine="em")
     by_item, by_pattern = fit.consensus(), fit.consensus(by="pattern")
     assert by_pattern["n_items"].tolist() == [40, 10, 30, 12]
     assert by_pattern.index.name == "pattern"
@@ -133,12 +133,12 @@ def test_P18_the_order_of_rows_changes_nothing_but_the_order() -> None:
     straight = fitted.em().class_probabilities()
     rows = fitted.frame({key: fitted.D1[key] for key in "caebd"})
     pd.testing.assert_frame_equal(
-        bc.fit(CrowdLabels.from_long(rows)).class_probabilities().loc[list("abcde")], straight
+        bc.fit(CrowdLabels.from_long(rows), engine="em").class_probabilities().loc[list("abcde")], straight
     )
 
 
 def test_gold_is_the_consensus() -> None:
-    fit = bc.fit(fitted.d1(gold={"a": "no"}))
+    fit = bc.fit(fitted.d1(gold={"a": "no"}), engine="em")
     assert fit.consensus().loc["a", ["class", "probability", "entropy", "majority"]].tolist() == ["no", 1.0, 0.0, "yes"]
 
 

@@ -95,7 +95,7 @@ def test_P06_a_missing_vote_is_no_wrong_answer() -> None:
     missing = whole.copy()
     missing.loc[here, "label"] = None
     reports = [
-        bc.fit(CrowdLabels.from_long(table), fitted.r31(), objective="posterior").workers()
+        bc.fit(CrowdLabels.from_long(table), fitted.r31(), objective="posterior", engine="em").workers()
         for table in (missing, whole[~here])
     ]
     pd.testing.assert_frame_equal(*reports)

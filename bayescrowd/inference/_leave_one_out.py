@@ -1,0 +1,289 @@
+"""Which leave-one-out layout a model and a label table need, and the table from it.
+
+Indices are worked out once per fit, on the host; what the passes need travels as a pytree.
+"""
+
+import dataclasses
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.ops import segment_sum
+
+from bayescrowd.data.arrays import LabelArrays, Table, build_arrays
+from bayescrowd.kernels.annotations import item_table
+from bayescrowd.kernels.entries import RouteEntries, route_entries, state_entries
+from bayescrowd.kernels.leave_one_out import (
+    Incidences,
+    fast_table,
+    incidence_table,
+    incidences,
+    most_steps,
+    state_table,
+)
+from bayescrowd.kernels.tables import Tables, tables_of
+from bayescrowd.model import Model
+from bayescrowd.priors import misfits
+
+__all__ = ["Plan", "annotations_of", "group_repeats", "leave_one_out", "plan_of"]
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Plan:
+    """What the passes need to know of model and labels.
+
+    Parameters
+    ----------
+    arrays : LabelArrays
+        The annotations; repeats of item, worker and label as one of a higher weight.
+    routes : list of RouteEntries
+        Table entries that labels use.
+    constants : array [row, state]
+        Sum over an item's labels of the given constants.
+    states : list
+        Table entries that states use; see `state_table`. Empty in the general layout.
+    grouped : tuple or None
+        Annotations by item and worker, where a worker may label an item twice; see `fast_table`.
+    general : tuple of Incidences or None
+        Entries and table rows that items use, in the general layout.
+    tables : Tables
+        Layout of the table entries (static).
+    steps : int
+        See `most_steps` (static).
+    """
+
+    arrays: LabelArrays
+    routes: list[RouteEntries]
+    constants: Any
+    states: list[Any]
+    grouped: Any
+    general: Any
+    tables: Tables = field(metadata={"static": True})
+    steps: int = field(metadata={"static": True})
+
+
+class _Regrouped:
+    """A label table whose annotations are groups of another's."""
+
+    def __init__(self, labels: Table, *, by_label: bool) -> None:
+        item, worker = labels.item_code.astype(np.int64), labels.worker_code.astype(np.int64)
+        n_labels = len(labels.label_values)
+        label = labels.label_code.astype(np.int64) if by_label else np.zeros_like(item)
+        key = (item * labels.n_workers + worker) * n_labels + label
+        found, position = np.unique(key, return_inverse=True)
+        weight = np.bincount(position, labels.weight, len(found)).astype(float)
+        self.item_code = (found // n_labels // labels.n_workers).astype(np.int32)
+        self.worker_code = (found // n_labels % labels.n_workers).astype(np.int32)
+        self.label_code = (found % n_labels).astype(np.int32)
+        self.weight: np.ndarray | None = None if (weight == 1).all() else weight
+        self.gold_code = labels.gold_code
+        self.n_items, self.n_workers = labels.n_items, labels.n_workers
+        self.classes = labels.classes
+        self.label_values = labels.label_values if by_label else list(labels.label_values)[:1]
+
+
+def group_repeats(labels: Table) -> tuple[Table, Table | None]:
+    """Gather repeats of item, worker and label as one annotation of a higher weight.
+
+    Parameters
+    ----------
+    labels : CrowdLabels
+        The label table.
+
+    Returns
+    -------
+    tuple
+        The table by item, worker and label; and, where a worker labelled an item twice or with a weight, the one by
+        item and worker.
+    """
+    pair = labels.item_code.astype(np.int64) * labels.n_workers + labels.worker_code
+    if labels.weight is None and len(np.unique(pair)) == len(pair):
+        return labels, None
+    return _Regrouped(labels, by_label=True), _Regrouped(labels, by_label=False)
+
+
+@partial(jax.jit, static_argnames="tables")
+def _indices(model: Model, arrays: LabelArrays, tables: Tables) -> tuple[list[RouteEntries], list[Any], Any]:
+    routes = route_entries(model, arrays, tables)
+    return routes, state_entries(model, arrays, tables), item_table(routes[0].log_constant, arrays)
+
+
+def plan_of(model: Model, labels: Table, *, general: bool = False) -> Plan:
+    """Work out the layout.
+
+    Parameters
+    ----------
+    model : Model
+        A model with one route.
+    labels : CrowdLabels
+        The label table.
+    general : bool
+        Take the general layout even where the fast one would do.
+
+    Returns
+    -------
+    Plan
+        On the device.
+    """
+    by_label, by_worker = group_repeats(labels)
+    arrays = build_arrays(by_label, by_annotation=model.uses_item)
+    pad_sizes = not misfits(model, arrays.sizes)
+    if not pad_sizes:
+        # A prior of one value per worker (or item) goes with the exact sizes only.
+        arrays = build_arrays(by_label, pad_sizes=False, by_annotation=model.uses_item)
+    arrays = jax.device_put(arrays)
+    tables = tables_of(model, arrays.sizes)
+    routes, states, constants = _indices(model, arrays, tables)
+    rows_of_worker, steps = None, 1
+    if by_worker is not None:
+        # The worker's labels of an item together are at least as many as those alike.
+        steps = most_steps(np.ones(1) if by_worker.weight is None else by_worker.weight)
+        steps = steps if by_label.weight is None or most_steps(by_label.weight) else 0
+        rows_of_worker = build_arrays(by_worker, pad_sizes=pad_sizes)
+        rows_of_worker = jax.device_put(dataclasses.replace(rows_of_worker, sizes=arrays.sizes))
+    fast = not (general or model.uses_item) and _is_plain(routes[0], states, arrays, tables)
+    grouped = None
+    if fast and rows_of_worker is not None:
+        of_workers = _indices(model, rows_of_worker, tables)[0][0]
+        here, there = np.asarray(arrays.row_of_item), np.asarray(rows_of_worker.row_of_item)
+        row_here = np.where(
+            np.asarray(rows_of_worker.present) > 0, here[np.asarray(rows_of_worker.item_of_row)], arrays.n_rows
+        )
+        row_there = there[np.asarray(arrays.item_of_row)]
+        factors = [(entry, of_workers.counted) for entry in of_workers.entries]
+        grouped = (rows_of_worker, factors, row_here.astype(np.int32), row_there.astype(np.int32))
+        fast = _rows_are_of_workers(routes[0], of_workers, arrays, rows_of_worker, tables)
+    if fast:
+        return Plan(arrays, routes, constants, [_uses(entry) for entry in states], grouped, None, tables, steps)
+    return Plan(arrays, routes, constants, [], None, _general(routes[0], states, arrays, tables), tables, steps)
+
+
+def _uses(entry: Any) -> tuple[np.ndarray, np.ndarray]:
+    used, position = np.unique(np.asarray(entry)[0], return_inverse=True)
+    return used.astype(np.int32), np.eye(len(used))[position]
+
+
+def _is_plain(route: RouteEntries, states: list[Any], arrays: LabelArrays, tables: Tables) -> bool:
+    """Whether a label uses, under different states, rows of its own worker that differ; and states one row each."""
+    counted = np.asarray(route.counted)
+    rows = []
+    for entry in route.entries:
+        entry = np.asarray(entry)
+        worker = np.asarray(arrays.cell_worker)[:, None]
+        if (counted & (tables.worker_of[entry] != worker)).any():
+            return False
+        rows.append(np.where(counted, tables.row_of[entry], -1 - np.arange(entry.shape[1])))
+    ordered = np.sort(np.concatenate(rows, axis=1), axis=1)
+    if ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any():
+        return False
+    return all(entry.shape[0] == 1 and len(np.unique(tables.row_of[np.asarray(entry)])) == 1 for entry in states)
+
+
+def _rows_are_of_workers(
+    by_label: RouteEntries, by_worker: RouteEntries, arrays: LabelArrays, of_workers: LabelArrays, tables: Tables
+) -> bool:
+    """Whether the row that a label uses does not depend on the label."""
+    position = np.zeros(arrays.sizes.n_workers, np.int64)
+    position[np.asarray(of_workers.cell_worker)] = np.arange(of_workers.n_cells)
+    # Padding cells repeat the first worker and come last: take the first cell of each worker.
+    first = np.unique(np.asarray(of_workers.cell_worker), return_index=True)
+    position[first[0]] = first[1]
+    used = np.zeros(arrays.sizes.n_workers, bool)
+    used[first[0]] = True
+    cell_worker = np.asarray(arrays.cell_worker)
+    keep = used[cell_worker]
+    same_counted = np.asarray(by_label.counted)[keep] == np.asarray(by_worker.counted)[position[cell_worker]][keep]
+    same = all(
+        (
+            (tables.row_of[np.asarray(one)] == tables.row_of[np.asarray(other)][position[cell_worker]])[keep]
+            | ~np.asarray(by_label.counted)[keep]
+        ).all()
+        for one, other in zip(by_label.entries, by_worker.entries, strict=True)
+    )
+    return bool(same_counted.all()) and same
+
+
+def annotations_of(arrays: LabelArrays) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """List the annotations of the sliced layout.
+
+    Parameters
+    ----------
+    arrays : LabelArrays
+        The annotations.
+
+    Returns
+    -------
+    tuple of array
+        Row, cell and weight of each.
+    """
+    blocks = np.asarray(arrays.blocks)
+    block, slot = np.nonzero(blocks < arrays.n_cells)
+    row = np.asarray(arrays.block_slice)[block] * blocks.shape[1] + slot
+    weight = np.ones(len(row)) if arrays.block_weight is None else np.asarray(arrays.block_weight)[block, slot]
+    loose = np.asarray(arrays.loose_cell) < arrays.n_cells
+    loose_weight = np.ones(loose.sum()) if arrays.loose_weight is None else np.asarray(arrays.loose_weight)[loose]
+    return (
+        np.concatenate([row, np.asarray(arrays.loose_row)[loose]]),
+        np.concatenate([blocks[block, slot], np.asarray(arrays.loose_cell)[loose]]),
+        np.concatenate([weight, loose_weight]),
+    )
+
+
+def _general(
+    route: RouteEntries, states: list[Any], arrays: LabelArrays, tables: Tables
+) -> tuple[Incidences, Incidences]:
+    row, cell, weight = annotations_of(arrays)
+    counted = np.asarray(route.counted)[cell]
+    n_states = counted.shape[1]
+    parts = []
+    for entry in route.entries:
+        which, state = np.nonzero(counted)
+        parts.append((row[which], state, np.asarray(entry)[cell[which], state], weight[which]))
+    present = np.flatnonzero(np.asarray(arrays.present) > 0)
+    for entry in states:
+        every = np.broadcast_to(np.asarray(entry), (arrays.n_rows, n_states))[present]
+        parts.append(
+            (
+                np.repeat(present, n_states),
+                np.tile(np.arange(n_states), len(present)),
+                every.ravel(),
+                np.ones(every.size),
+            )
+        )
+    item, state, entry, count = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return incidences(item, state, entry, count), incidences(item, state, tables.row_of[entry], count)
+
+
+def leave_one_out(plan: Plan, alpha: Any, rows: Any, moments: str) -> tuple[Any, Any]:
+    """Compute the log weights of the states given the others' expected counts, and the expected counts of all.
+
+    Parameters
+    ----------
+    plan : Plan
+        The layout.
+    alpha : array [entry]
+        Prior concentrations.
+    rows : array [row, state]
+        Probabilities of the states.
+    moments : str
+        How expected logarithms are approximated.
+
+    Returns
+    -------
+    tuple of array
+        Log weights [row, state] up to a constant per row, gold not yet applied; and counts [entry].
+    """
+    tables = plan.tables
+    if plan.general is not None:
+        row_of = jnp.asarray(tables.row_of)
+        total = segment_sum(alpha, row_of, tables.n_rows, indices_are_sorted=True)
+        above, counts = incidence_table(rows, alpha, plan.general[0], len(row_of), moments)
+        below, _ = incidence_table(rows, total, plan.general[1], tables.n_rows, moments)
+        return above - below + plan.constants, counts
+    labels, counts = fast_table(rows, alpha, plan.routes[0], plan.arrays, tables, moments, plan.steps, plan.grouped)
+    prior, more = state_table(rows, alpha, plan.states, len(tables.row_of), moments)
+    return labels + prior + plan.constants, counts + more

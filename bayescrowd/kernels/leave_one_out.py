@@ -1,0 +1,420 @@
+r"""Leave-one-out tables: for every item and state, how well the others' expected counts explain the item's labels.
+
+With tables integrated out, the log weight of state s of an item is a sum over the table entries that it would use,
+:math:`E \log (N^{\neg i}_{entry} + \omega) - E \log (N^{\neg i}_{row} + \Omega)`, expectations over the states of the
+other items (`bayescrowd.kernels.moments`). The sums behind them are kept for all items together, and an item's own part
+is subtracted where it is needed, which is exact: a pass costs one visit to every label and state, never to pairs of
+items.
+
+Two layouts. `fast_table` walks the sliced blocks of `bayescrowd.kernels.annotations`; it serves models in which a label
+uses, under different states, different rows that belong to its worker alone. `incidence_table` takes any model with one
+route, from a list of (item, state, entry) with multiplicities.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.ops import segment_sum
+
+from bayescrowd.data.arrays import LabelArrays
+from bayescrowd.kernels.annotations import cell_counts
+from bayescrowd.kernels.entries import RouteEntries
+from bayescrowd.kernels.moments import expected_log_rising, n_moments, own_moments
+from bayescrowd.kernels.tables import Tables
+
+__all__ = ["Incidences", "fast_table", "incidence_table", "incidences", "most_steps", "state_table"]
+
+_INERT = 1e6
+"""Counts of what takes no part: the same above and below a fraction, which is then 1 exactly."""
+
+_MOST_STEPS = 8
+
+_SMALL = 1e-100
+"""Products smaller than this are scaled up by its inverse."""
+
+
+def _entry_sums(own: Any, arrays: LabelArrays, moments: str) -> Any:
+    """Sum what items add by cell, [cell, moment, state]; each moment has its own power of the weights."""
+    n_rows, n_states = own.shape[1:]
+    if arrays.block_weight is None:
+        columns = own.transpose(1, 0, 2).reshape(n_rows, -1)
+        return cell_counts(columns, arrays).reshape(-1, n_moments(moments), n_states)
+    parts = []
+    for index, power in enumerate((1, 2, 0)[: n_moments(moments)]):
+        weighted = _with_weights(arrays, power)
+        parts.append(cell_counts(own[index], weighted))
+    return jnp.stack(parts, axis=1)
+
+
+def _with_weights(arrays: LabelArrays, power: int) -> LabelArrays:
+    change = {
+        name: jnp.where(weight > 0, jnp.asarray(weight) ** power, 0.0)
+        for name in ("block_weight", "loose_weight")
+        if (weight := getattr(arrays, name)) is not None
+    }
+    return dataclasses.replace(arrays, **change)
+
+
+def _fractions(
+    by_cell: Any, by_row_cell: Any, route: RouteEntries, row_entries: Any, alpha: Any, tables: Tables
+) -> tuple[Any, Any]:
+    """Sums and concentrations of entries [cell, factor, moment + 1, state], and of their rows."""
+    n_moment = by_cell.shape[1]
+    row_of = jnp.asarray(tables.row_of)
+    total_alpha = segment_sum(alpha, row_of, tables.n_rows, indices_are_sorted=True)
+    above, below = [], []
+    for factor, entry in enumerate(route.entries):
+        counted = route.counted[:, None]
+        flat = jnp.zeros((n_moment, len(tables.row_of)))
+        flat = flat.at[:, entry].add(jnp.where(counted, by_cell, 0.0).transpose(1, 0, 2))
+        if by_row_cell is None:
+            rows = jax.vmap(lambda one: segment_sum(one, row_of, tables.n_rows, indices_are_sorted=True))(flat)
+        else:
+            row_entry, row_counted = row_entries[factor]
+            rows = (
+                jnp.zeros((n_moment, tables.n_rows))
+                .at[:, row_of[row_entry]]
+                .add(jnp.where(row_counted[:, None], by_row_cell, 0.0).transpose(1, 0, 2))
+            )
+        above.append(_stacked(flat[:, entry].transpose(1, 0, 2), alpha[entry], counted))
+        if by_row_cell is None:
+            below.append(_stacked(rows[:, row_of[entry]].transpose(1, 0, 2), total_alpha[row_of[entry]], counted))
+        else:
+            of_row = row_of[row_entry]
+            below.append(_stacked(rows[:, of_row].transpose(1, 0, 2), total_alpha[of_row], row_counted[:, None]))
+    return jnp.stack(above, 1), jnp.stack(below, 1)
+
+
+def _stacked(sums: Any, omega: Any, counted: Any) -> Any:
+    """Sums [cell, moment, state] and concentrations [cell, state] in one array; inert, of concentration -1, elsewhere."""
+    inert = jnp.asarray([_INERT, 0.0, -_INERT][: sums.shape[1]])[:, None]
+    return jnp.concatenate([jnp.where(counted, sums, inert), jnp.where(counted[:, 0], omega, -1.0)[:, None]], axis=1)
+
+
+def _inert_row(shape: tuple[int, ...]) -> Any:
+    """One row of what `_stacked` gives where nothing is counted, for empty slots."""
+    n_parts, n_channels, n_states = shape
+    inert = jnp.concatenate([jnp.asarray([_INERT, 0.0, -_INERT][: n_channels - 1]), -jnp.ones(1)])
+    return jnp.broadcast_to(inert[:, None], (1, n_parts, n_channels, n_states))
+
+
+def _walk(
+    cells: Any, signs: Any, own: Any, arrays: LabelArrays, moments: str, steps: int, *, fractions: bool = False
+) -> Any:
+    """Add signed expected logarithms over the annotations of each item: [row, state].
+
+    ``cells`` [cell, part, moment + 1, state] holds sums and concentrations; ``own`` [moment, row, state] is left out.
+    ``fractions``: the first half of the parts lies above, the second below.
+    """
+    padded = jnp.concatenate([cells, _inert_row(cells.shape[1:])])
+    by_row = own.transpose(1, 0, 2)
+    if arrays.block_weight is not None:
+        powers = (1, 2, 0)[: own.shape[0]]
+
+        def weighted(index: Any, x: Any, weight: Any) -> Any:
+            gathered = padded[index]
+            x = jnp.stack([x[:, m] * weight[:, None] ** power for m, power in enumerate(powers)], axis=1)
+            sums = jnp.moveaxis(gathered[:, :, :-1] - x[:, None], 2, 0)
+            live = (gathered[:, :, -1] > 0) & (weight[:, None, None] > 0)
+            omega = jnp.where(live, gathered[:, :, -1], 1.0)
+            logs = expected_log_rising(sums, omega, moments, weight[:, None, None], steps)
+            return jnp.einsum("nps,p->ns", jnp.where(live, logs, 0.0), signs)
+
+        return _sum_blocks(weighted, by_row, arrays)
+    if not fractions:
+        # Numerators or denominators alone: what takes no part does not cancel.
+        def alone(index: Any, x: Any, weight: Any) -> Any:
+            del weight
+            gathered = padded[index]
+            sums = jnp.moveaxis(gathered[:, :, :-1] - x[:, None], 2, 0)
+            live = gathered[:, :, -1] > 0
+            logs = expected_log_rising(sums, jnp.where(live, gathered[:, :, -1], 1.0), moments)
+            return jnp.einsum("nps,p->ns", jnp.where(live, logs, 0.0), signs)
+
+        return _sum_blocks(alone, by_row, arrays)
+    if moments == "zero":
+        return _multiply_blocks(padded[:, :, 0] + padded[:, :, 1], own[0], arrays)
+    n_parts, n_states = cells.shape[1], cells.shape[3]
+    omega = jnp.maximum(padded[:, :, -1], 1e-30)
+    sums = [padded[:, :, m] for m in range(by_row.shape[1])]
+    # One table per number, and long flat vectors for the transcendental functions: only these are vectorised.
+    tables = [table.reshape(len(padded), -1) for table in (*sums, omega, jnp.log(omega))]
+
+    def single(index: Any, x: Any, weight: Any) -> Any:
+        del weight
+        others = [table[index] - jnp.tile(x[:, m], n_parts) for m, table in enumerate(tables[:-2])]
+        flat = [part.reshape(-1) for part in (*others, *(table[index] for table in tables[-2:]))]
+        *parts, omega, log_omega = jax.lax.optimization_barrier(flat)
+        logs = expected_log_rising(parts, omega, moments, log_omega=log_omega)
+        halves = jax.lax.optimization_barrier(logs).reshape(len(index), 2, -1, n_states)
+        return (halves[:, 0] - halves[:, 1]).sum(axis=1)
+
+    return _sum_blocks(single, by_row, arrays)
+
+
+def _sum_blocks(values: Callable[[Any, Any, Any], Any], by_row: Any, arrays: LabelArrays) -> Any:
+    """Add up values(cell, what the item adds [moment, state], weight) over the annotations of each item."""
+    n_slots = arrays.blocks.shape[1]
+    n_rows, n_moment, n_states = by_row.shape
+
+    def add_block(sums: Any, block: Any) -> tuple[Any, None]:
+        index, slice_index, weight = block
+        row = slice_index * n_slots
+        zero = jnp.zeros((), row.dtype)
+        x = jax.lax.dynamic_slice(by_row, (row, zero, zero), (n_slots, n_moment, n_states))
+        old = jax.lax.dynamic_slice(sums, (row, zero), (n_slots, n_states))
+        return jax.lax.dynamic_update_slice(sums, old + values(index, x, weight), (row, zero)), None
+
+    blocks = (jnp.asarray(arrays.blocks), jnp.asarray(arrays.block_slice), arrays.block_weight)
+    sums, _ = jax.lax.scan(add_block, jnp.zeros((n_rows, n_states)), blocks)
+    if arrays.loose_cell.shape[0]:
+        weight = None if arrays.loose_weight is None else jnp.asarray(arrays.loose_weight)
+        row = jnp.asarray(arrays.loose_row)
+        sums = sums.at[row].add(values(jnp.asarray(arrays.loose_cell), by_row[row], weight))
+    return sums
+
+
+def _multiply_blocks(cells: Any, own: Any, arrays: LabelArrays) -> Any:
+    """Zero order, single labels: fractions are multiplied, and the logarithm of the product taken once.
+
+    ``cells`` [cell, part, state]: numerators, then denominators. Products that become too small are scaled up and the
+    scale kept in logs.
+    """
+    n_slots, half = arrays.blocks.shape[1], cells.shape[1] // 2
+    n_rows, n_states = own.shape
+
+    def fraction(index: Any, x: Any) -> Any:
+        gathered = cells[index] - x[:, None]
+        ratio = gathered[:, :half] / gathered[:, half:]
+        return ratio[:, 0] if half == 1 else jnp.prod(ratio, axis=1)
+
+    def multiply_block(carry: Any, block: Any) -> tuple[Any, None]:
+        # Products and scales in one array, updated once: two updates that share a value would copy whole arrays.
+        index, slice_index = block
+        row, zero = slice_index * n_slots, jnp.zeros((), slice_index.dtype)
+        old = jax.lax.dynamic_slice(carry, (row, zero), (n_slots, 2 * n_states))
+        new = old[:, :n_states] * fraction(index, jax.lax.dynamic_slice(own, (row, zero), (n_slots, n_states)))
+        small = new < _SMALL
+        both = jnp.concatenate([jnp.where(small, new / _SMALL, new), old[:, n_states:] + small], axis=1)
+        return jax.lax.dynamic_update_slice(carry, both, (row, zero)), None
+
+    blocks = (jnp.asarray(arrays.blocks), jnp.asarray(arrays.block_slice))
+    begin = jnp.concatenate([jnp.ones((n_rows, n_states)), jnp.zeros((n_rows, n_states))], axis=1)
+    carry, _ = jax.lax.scan(multiply_block, begin, blocks)
+    sums = jnp.log(carry[:, :n_states]) + carry[:, n_states:] * math.log(_SMALL)
+    if arrays.loose_cell.shape[0]:
+        row = jnp.asarray(arrays.loose_row)
+        sums = sums.at[row].add(jnp.log(fraction(jnp.asarray(arrays.loose_cell), own[row])))
+    return sums
+
+
+def fast_table(
+    rows: Any,
+    alpha: Any,
+    route: RouteEntries,
+    arrays: LabelArrays,
+    tables: Tables,
+    moments: str,
+    steps: int = 0,
+    grouped: tuple[LabelArrays, list[tuple[Any, Any]], Any, Any] | None = None,
+) -> tuple[Any, Any]:
+    """Compute leave-one-out log weights of the states from the labels, and the expected counts, in the sliced layout.
+
+    Parameters
+    ----------
+    rows : array [row, state]
+        Probabilities of the states.
+    alpha : array [entry]
+        Prior concentrations.
+    route : RouteEntries
+        The model's only route; entries of a cell in rows of their own under every state, that no other worker uses.
+    arrays : LabelArrays
+        The annotations; those of one item by one worker with one label as one, weighted by their number.
+    tables : Tables
+        Layout of the table entries.
+    moments : str
+        How expected logarithms are approximated.
+    steps : int
+        Largest weight where all are whole and small, else 0.
+    grouped : tuple, optional
+        Where a worker may label an item more than once: the annotations by item and worker (cells are workers,
+        weighted by number); for every factor of the route entries and counted flags [worker, state]; the row here of
+        each row there (one past the end for padding), and the row there of each row here.
+
+    Returns
+    -------
+    tuple of array
+        Log weights [row, state] (without state prior and constants), and counts [entry] from the labels.
+    """
+    own = own_moments(rows, moments)
+    by_cell = _entry_sums(own, arrays, moments)
+    by_worker = own_there = None
+    if grouped is not None:
+        own_there = own.at[:, grouped[2]].get(mode="fill", fill_value=0.0)
+        by_worker = _entry_sums(own_there, grouped[0], moments)
+    above, below = _fractions(by_cell, by_worker, route, None if grouped is None else grouped[1], alpha, tables)
+    counts = jnp.zeros(len(tables.row_of))
+    for entry in route.entries:
+        counts = counts.at[entry].add(jnp.where(route.counted, by_cell[:, 0], 0.0))
+    n_factors = above.shape[1]
+    if grouped is None:
+        signs = jnp.repeat(jnp.asarray([1.0, -1.0]), n_factors)
+        both = jnp.concatenate([above, below], axis=1)
+        return _walk(both, signs, own, arrays, moments, steps, fractions=True), counts
+    plus = _walk(above, jnp.ones(n_factors), own, arrays, moments, steps)
+    minus = _walk(below, -jnp.ones(n_factors), own_there, grouped[0], moments, steps)
+    return plus + minus[grouped[3]], counts
+
+
+def state_table(rows: Any, alpha: Any, states: list[tuple[Any, Any]], n_entries: int, moments: str) -> tuple[Any, Any]:
+    """Compute leave-one-out log prior weights of the states, and the expected counts of the state tables.
+
+    Parameters
+    ----------
+    rows : array [row, state]
+        Probabilities of the states.
+    alpha : array [entry]
+        Prior concentrations.
+    states : list of tuple
+        For every table that states use, the same for all items and in one row each (so that row totals do not matter):
+        the entries [used] and which state uses which, 0 or 1 [state, used].
+    n_entries : int
+        Number of entries of all tables.
+    moments : str
+        How expected logarithms are approximated.
+
+    Returns
+    -------
+    tuple of array
+        Log weights [row, state] up to a constant, and counts [entry].
+    """
+    table = jnp.zeros_like(rows)
+    counts = jnp.zeros(n_entries)
+    for entry, uses in states:
+        own = own_moments(rows @ uses, moments)
+        sums = own.sum(axis=1, keepdims=True) - own
+        table = table + expected_log_rising(sums, alpha[entry], moments) @ uses.T
+        counts = counts.at[entry].add(own[0].sum(axis=0))
+    return table, counts
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Incidences:
+    """Which item would use which table entry (or row) in which state, and how often; any model with one route.
+
+    Parameters
+    ----------
+    row, state, target, group : int array [incidence]
+        Row of the item, its state, the entry (or table row) used, and the (item, target) pair that it belongs to.
+    count : float array [incidence]
+        How often at once.
+    group_target : int array [group]
+        The entry (or table row) of each pair.
+    steps : int
+        Largest count where all are whole and small, else 0 (static).
+    """
+
+    row: Any
+    state: Any
+    target: Any
+    group: Any
+    count: Any
+    group_target: Any
+    steps: int = field(metadata={"static": True})
+
+
+def most_steps(count: np.ndarray) -> int:
+    """Find the largest count, where counts are whole and few enough to add up their logarithms one by one.
+
+    Parameters
+    ----------
+    count : array
+        Counts.
+
+    Returns
+    -------
+    int
+        The largest, or 0 where gamma functions are needed.
+    """
+    largest = float(count.max(initial=1.0))
+    return int(largest) if largest <= _MOST_STEPS and (count == np.round(count)).all() else 0
+
+
+def incidences(row: np.ndarray, state: np.ndarray, target: np.ndarray, count: np.ndarray) -> Incidences:
+    """Gather incidences, those of one item in one state with one target as one.
+
+    Parameters
+    ----------
+    row, state, target : int array
+        Row of the item, its state, what it uses.
+    count : float array
+        How often.
+
+    Returns
+    -------
+    Incidences
+        On the host.
+    """
+    order = np.lexsort((state, target, row))
+    row, state, target, count = row[order], state[order], target[order], count[order]
+    pair_starts = np.ones(len(row), bool)
+    pair_starts[1:] = (row[1:] != row[:-1]) | (target[1:] != target[:-1])
+    starts = pair_starts.copy()
+    starts[1:] |= state[1:] != state[:-1]
+    first = np.flatnonzero(starts)
+    total = np.add.reduceat(count, first) if len(first) else count
+    group = np.cumsum(pair_starts)[first] - 1
+    return Incidences(
+        row[first].astype(np.int32),
+        state[first].astype(np.int32),
+        target[first].astype(np.int32),
+        group.astype(np.int32),
+        total,
+        target[pair_starts].astype(np.int32),
+        most_steps(total),
+    )
+
+
+def incidence_table(rows: Any, omega: Any, found: Incidences, n_targets: int, moments: str) -> tuple[Any, Any]:
+    """Compute leave-one-out expected logarithms from a list of incidences.
+
+    Parameters
+    ----------
+    rows : array [row, state]
+        Probabilities of the states.
+    omega : array [target]
+        Prior concentrations of the entries (or their sums, of table rows).
+    found : Incidences
+        Who uses what.
+    n_targets : int
+        Number of entries (or table rows).
+    moments : str
+        How expected logarithms are approximated.
+
+    Returns
+    -------
+    tuple of array
+        Sums [row, state] over the entries (rows) that the item would use, and expected counts [target].
+    """
+    n_groups = found.group_target.shape[0]
+    x = rows[found.row, found.state]
+    by_group = lambda values: segment_sum(values, found.group, n_groups, indices_are_sorted=True)
+    mean = by_group(x * found.count)
+    parts = [mean]
+    if n_moments(moments) > 1:
+        parts.append(by_group(x * found.count**2) - mean**2)
+    if n_moments(moments) > 2:
+        parts.append(own_moments(by_group(x), moments)[2])
+    own = jnp.stack(parts)
+    sums = jax.vmap(lambda one: segment_sum(one, found.group_target, n_targets))(own)
+    others = sums[:, found.target] - own[:, found.group]
+    count = None if found.steps == 1 else found.count
+    logs = expected_log_rising(others, omega[found.target], moments, count, found.steps)
+    return jnp.zeros_like(rows).at[found.row, found.state].add(logs), sums[0]
