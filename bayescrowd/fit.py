@@ -11,6 +11,7 @@ import xarray as xr
 from bayescrowd.data.labels import CrowdLabels
 from bayescrowd.decisions.consensus import class_probabilities, consensus
 from bayescrowd.decisions.items import items
+from bayescrowd.decisions.explanation import explain
 from bayescrowd.decisions.prediction import predict
 from bayescrowd.decisions.workers import confusion, workers
 from bayescrowd.model import Model
@@ -228,6 +229,35 @@ class Fit:
         [135, 45, 45, 45, 45]
         """
         return workers(self._tree, interval=interval, bootstrap=bootstrap, seed=seed)
+
+    def explain(self, item: Hashable) -> pd.DataFrame:
+        """Tell why an item got its class: the evidence that the prevalence and every label bring, in log-odds.
+
+        Parameters
+        ----------
+        item : hashable
+            The item's id.
+
+        Returns
+        -------
+        DataFrame
+            A row for the prevalence and one for every label: ``worker``, ``label``, ``weight``, and per class the log
+            probability of that label minus its average over classes.
+
+        Raises
+        ------
+        LabelError
+            For an unknown item.
+        ModelError
+            For models without confusion matrices.
+
+        Examples
+        --------
+        >>> import bayescrowd as bc
+        >>> bc.fit(bc.datasets.load("anesthesia")).explain(3)["worker"].tolist()
+        [None, 1, 1, 1, 2, 3, 4, 5]
+        """
+        return explain(self._tree, item)
 
     def confusion(
         self, worker: Hashable, *, interval: float | None = None, difficulty: str | None = None

@@ -87,6 +87,8 @@ def workers(tree: xr.DataTree, *, interval: float = 0.89, bootstrap: int | None 
     report["accuracy"] = found.accuracy.mean(axis=0)
     spread: WorkerScores | None = None
     reason = f"equal-tailed, probability {interval:g}, from the posterior draws"
+    if tree.attrs.get("draws_are") == "independent":
+        reason += ' of an approximation, which tends to be too narrow: engine="gibbs" gives wider ones'
     if parameter_group(tree) == "posterior":
         spread = found
         if bootstrap is not None:

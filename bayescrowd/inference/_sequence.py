@@ -65,9 +65,13 @@ class Laid:
         of_states = self._state_positions([np.asarray(entry) for entry in states])
         self.row, self.cell, self.weight = annotations_of(self.arrays)
         pair = self.row.astype(np.int64) * labels.n_workers + np.asarray(self.arrays.cell_worker)[self.cell]
-        plain = labels.weight is None and worker_specific and len(np.unique(pair)) == len(pair)
+        unit = bool((self.weight == 1).all())
+        apart = worker_specific and len(np.unique(pair)) == len(pair)
+        # Under every state a label's entry is told by its cell, and its row by the worker.
+        listed = worker_specific and len(routes) == 1 and self._told_by_cells(position[0], n_fractions, dead)
+        self._pair = pair if listed and not apart else None
         require(
-            len(routes) == 1 or plain,
+            len(routes) == 1 or (apart and unit),
             f"model {model.name!r} has labels that come about in {len(routes)} ways, and some worker labelled an item "
             f"twice or with a weight: engine 'collapsed-gibbs' cannot take both; use engine='gibbs', or "
             f"duplicates='first'",
@@ -79,12 +83,40 @@ class Laid:
             "n_classes": self.arrays.sizes.n_classes,
             "n_entries": n_entries,
             "n_fractions": n_fractions,
-            "plain": plain,
+            "own": "apart" if apart else "listed" if listed else "compared",
+            "unit": unit,
             "joint": job.settings.scheme == "joint",
             "whole": labels.weight is None or bool((labels.weight == np.round(labels.weight)).all()),
         }
         self.segments, self._slots = self._segments(of_states if not all(same) else None)
         self.design = jax.device_put(Design(segments=self.segments, **design))
+
+    def _told_by_cells(self, position: np.ndarray, n_fractions: int, dead: int) -> bool:
+        """Whether cells use entries of their own under every state, and cells of one worker the same rows."""
+        worker = np.asarray(self.arrays.cell_worker)
+        first = np.unique(worker, return_index=True, return_inverse=True)
+        same_row = (position[:-1, n_fractions:] == position[:-1, n_fractions:][first[1][first[2]]]).all()
+        for factor in range(n_fractions):
+            for of_state in position[:-1, factor].T:
+                used = of_state[of_state < dead]
+                if len(np.unique(used)) < len(used):
+                    return False
+        return bool(same_row)
+
+    def _earlier(self) -> np.ndarray:
+        """Weight of the item's labels before each one with the same cell, and by the same worker."""
+        found = []
+        cell = self.row.astype(np.int64) * self.arrays.n_cells + self.cell
+        for key in (cell, self._pair):
+            order = np.argsort(key, kind="stable")
+            ordered, weight = key[order], self.weight[order]
+            before = np.cumsum(weight) - weight
+            starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+            base = np.repeat(before[starts], np.diff(np.append(starts, len(ordered))))
+            out = np.empty(len(order))
+            out[order] = before - base
+            found.append(out)
+        return np.stack(found, axis=1)
 
     def _state_positions(self, states: list[np.ndarray]) -> np.ndarray:
         """Positions that states use, [1 or row, table, state]; row sums do not matter while all states share a row."""
@@ -108,6 +140,7 @@ class Laid:
         position[order] = np.arange(len(order)) - first[self.row[order]]
         segments, slots, start = [], [], 0
         unit = bool((self.weight == 1).all())
+        earlier_of = None if self._pair is None else self._earlier()
         for end, width in segment_widths(degree[:present]):
             inside = np.flatnonzero((self.row >= start) & (self.row < end))
             where = (self.row[inside] - start, position[inside])
@@ -117,8 +150,13 @@ class Laid:
             if not unit:
                 weight = np.zeros((end - start, width))
                 weight[where] = self.weight[inside]
+            earlier = None
+            if earlier_of is not None:
+                earlier = np.zeros((end - start, width, 2))
+                earlier[where] = earlier_of[inside]
             gold = np.asarray(arrays.gold)[start:end]
-            segments.append(Segment(cell, weight, gold, None if of_states is None else of_states[start:end]))
+            of_items = None if of_states is None else of_states[start:end]
+            segments.append(Segment(cell, weight, earlier, gold, of_items))
             slots.append((inside, *where))
             start = end
         return segments, slots

@@ -82,7 +82,7 @@ class Settings:
 
     family: str = "joint"
     moments: str = "zero-split"
-    max_iter: int = 500
+    max_iter: int = 2000
     tolerance: float = 1e-4
     damping: float = 0.0
     starts: int = 1

@@ -35,6 +35,9 @@ class Segment:
         Cell of each label; one past the end for padding.
     weight : float array [item, position] or None
         Weights; None when all are 1.
+    earlier : float array [item, position, 2] or None
+        Weight of the item's earlier labels that use the same entry, and the same row, whatever the state; None where
+        there are none, or where that depends on the state.
     gold : int array [item]
         Known class, -1 where unknown.
     state_entry : int array [item, table, state] or None
@@ -43,6 +46,7 @@ class Segment:
 
     cell: Any
     weight: Any
+    earlier: Any
     gold: Any
     state_entry: Any
 
@@ -64,8 +68,11 @@ class Design:
         Positions that states use, where all items use the same.
     n_classes, n_entries, n_fractions : int
         Sizes (static); the first ``n_fractions`` of the fractions are numerators.
-    plain : bool
-        True where no row is used twice by one item and all weights are 1 (static).
+    own : str
+        How an item's labels meet in tables (static): ``"apart"`` (no row is used twice by one item), ``"listed"`` (they
+        meet in the same way under every state: `Segment.earlier`) or ``"compared"`` (found out under every state).
+    unit : bool
+        True where all weights are 1 (static).
     joint : bool
         Draw class and difficulty together (static).
     whole : bool
@@ -79,7 +86,8 @@ class Design:
     n_classes: int = field(metadata={"static": True})
     n_entries: int = field(metadata={"static": True})
     n_fractions: int = field(metadata={"static": True})
-    plain: bool = field(metadata={"static": True})
+    own: str = field(metadata={"static": True})
+    unit: bool = field(metadata={"static": True})
     joint: bool = field(metadata={"static": True})
     whole: bool = field(metadata={"static": True})
 
@@ -165,18 +173,22 @@ def _earlier(position: Any, weight: Any) -> Any:
     return found.reshape(n_labels, n_fractions, n_states)
 
 
-def _fractions(counts: Any, position: Any, weight: Any, design: Design) -> Any:
+def _fractions(counts: Any, position: Any, weight: Any, earlier: Any, design: Design) -> Any:
     """Log of each label's product of fractions under each state: [label, state]."""
     found = counts.at[position].get(mode="clip")
     n = design.n_fractions
-    if design.plain:
+    if design.own == "apart" and design.unit:
         ratio = found[:, :n] / found[:, n:]
         return jnp.log(ratio[:, 0] if n == 1 else jnp.prod(ratio, axis=1))
-    parts = []
     dead = position >= counts.shape[0]
-    for half in (slice(0, n), slice(n, None)):
-        at = found[:, half] + _earlier(position[:, half], weight)
-        rise = gammaln(at + weight[:, None, None]) - gammaln(at)
+    parts = []
+    for number, half in enumerate((slice(0, n), slice(n, None))):
+        at = found[:, half]
+        if design.own == "listed":
+            at = at + earlier[:, number, None, None]
+        elif design.own == "compared":
+            at = at + _earlier(position[:, half], weight)
+        rise = jnp.log(at) if design.unit else gammaln(at + weight[:, None, None]) - gammaln(at)
         parts.append(jnp.where(dead[:, half], 0.0, rise).sum(axis=1))
     return parts[0] - parts[1]
 
@@ -196,7 +208,7 @@ def _one(design: Design, counts: Any, given: Any) -> tuple[Any, Any]:
     of_labels, of_state = used(old, old_route)
     counts = counts.at[of_labels].add(-weight[:, None], mode="drop")
     counts = counts.at[of_state].add(-1.0)
-    logs = jax.vmap(lambda one: _fractions(counts, one, weight, design))(position)
+    logs = jax.vmap(lambda one: _fractions(counts, one, weight, segment.earlier, design))(position)
     if design.log_constant is not None:
         logs = logs + design.log_constant[:, segment.cell] * weight[:, None]
     by_label = logs[0] if n_routes == 1 else jax.nn.logsumexp(logs, axis=0)

@@ -1,4 +1,4 @@
-"""Names and order carry no information: every model by EM, Dawid-Skene by NUTS."""
+"""Names and order carry no information: every model by EM, Dawid-Skene and IDBLA by the samplers."""
 
 from __future__ import annotations
 
@@ -99,36 +99,77 @@ def test_the_same_seed_gives_the_same_bits(model):
     np.testing.assert_array_equal(run.objective, again.objective)
 
 
-def test_P88_global_state_is_neither_read_nor_changed():
+@pytest.mark.parametrize("engine", ["nuts", "gibbs", "collapsed-gibbs"])
+def test_P88_global_state_is_neither_read_nor_changed(engine):
     settings = {name: getattr(jax.config, name) for name in ("jax_enable_x64", "jax_platforms", "jax_debug_nans")}
     np.random.seed(1)  # noqa: NPY002  the global generator is what must not matter
-    first = running.run(d1(), R31, "nuts", chains=2, warmup=20, draws=30)
+    first = running.run(d1(), R31, engine, chains=2, warmup=20, draws=30)
     after_first = np.random.get_state()[1].copy()  # noqa: NPY002
     np.random.seed(1)  # noqa: NPY002
     np.testing.assert_array_equal(np.random.get_state()[1], after_first)  # noqa: NPY002
     np.random.seed(7)  # noqa: NPY002
-    second = running.run(d1(), R31, "nuts", chains=2, warmup=20, draws=30)
+    second = running.run(d1(), R31, engine, chains=2, warmup=20, draws=30)
     np.testing.assert_array_equal(first.draws["confusion"], second.draws["confusion"])
     running.run(d1(), R31, "em", starts=2)
     assert settings == {name: getattr(jax.config, name) for name in settings}
 
 
-def test_nuts_does_not_care_about_names_and_order():
+SAMPLERS = {
+    "nuts": {"chains": 4, "warmup": 300, "draws": 800},
+    "gibbs": {"chains": 4, "warmup": 100, "draws": 3000, "keep": 300},
+    "collapsed-gibbs": {"chains": 4, "warmup": 100, "draws": 3000, "keep": 300},
+}
+
+
+@pytest.mark.parametrize("engine", SAMPLERS)
+def test_samplers_do_not_care_about_names_and_order(engine):
     """Within Monte Carlo error; one compilation serves all three, as the shapes are the same."""
     labels = golden()
     rows = np.stack([labels.item_code, labels.worker_code, labels.label_code], axis=1)
-    options = {"chains": 4, "warmup": 300, "draws": 800}
-    one = running.run(labels, R31, "nuts", **options)
+    options = SAMPLERS[engine]
+    one = running.run(labels, R31, engine, **options)
     rng = np.random.default_rng(0)
     shuffled = of_rows(rng.permutation(rows), items=list("abcd"))
-    other = running.run(shuffled, R31, "nuts", **options)
+    other = running.run(shuffled, R31, engine, **options)
     np.testing.assert_allclose(one.state_probability, other.state_probability, atol=0.03)
     swapped = of_rows(rows * [1, 1, -1] + [0, 0, 1], items=list("abcd"))
-    other = running.run(swapped, R31, "nuts", **options)
+    other = running.run(swapped, R31, engine, **options)
     np.testing.assert_allclose(one.state_probability, other.state_probability[:, ::-1], atol=0.03)
     np.testing.assert_allclose(
         one.draws["prevalence"].mean((0, 1)), other.draws["prevalence"].mean((0, 1))[::-1], atol=0.03
     )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["gibbs", "collapsed-gibbs"])
+@pytest.mark.parametrize("model", [R31, bc.IDBLA(n_levels=2, confusion_prior=bc.diagonal(3, 1))], ids=lambda m: m.name)
+def test_gibbs_samplers_take_weight_two_for_a_repeated_row(model, engine):
+    labels = golden()
+    rows = np.stack([labels.item_code, labels.worker_code, labels.label_code], axis=1)
+    twice = np.random.default_rng(1).random(len(rows)) < 0.4
+    options = {"chains": 4, "warmup": 100, "draws": 3000, "keep": 300}
+    one = running.run(of_rows(rows, weight=1.0 + twice), model, engine, **options)
+    other = running.run(of_rows(np.concatenate([rows, rows[twice]])), model, engine, **options)
+    np.testing.assert_allclose(one.state_probability, other.state_probability, atol=0.03)
+    for name, value in one.points.items():
+        np.testing.assert_allclose(value, other.points[name], atol=0.03)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["gibbs", "collapsed-gibbs"])
+def test_gibbs_samplers_permute_with_the_items_and_workers(engine):
+    rng = np.random.default_rng(3)
+    rows = crowd()
+    options = {"chains": 2, "warmup": 200, "draws": 2000, "keep": 200}
+    model = bc.DawidSkene(confusion_prior=bc.diagonal(5, 1))
+    named = {"classes": 3, "items": list(range(30)), "workers": list(range(5))}
+    one = running.run(of_rows(rows, **named), model, engine, **options)
+    items, workers, classes = rng.permutation(30), rng.permutation(5), rng.permutation(3)
+    renamed = np.stack([items[rows[:, 0]], workers[rows[:, 1]], classes[rows[:, 2]]], axis=1)
+    other = running.run(of_rows(rng.permutation(renamed), **named), model, engine, **options)
+    np.testing.assert_allclose(one.state_probability, other.state_probability[items][:, classes], atol=0.06)
+    back = other.points["confusion"][workers][:, classes][:, :, classes]
+    np.testing.assert_allclose(one.points["confusion"], back, atol=0.04)
 
 
 def test_nuts_does_not_compile_twice_for_the_same_shapes():

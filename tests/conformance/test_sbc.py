@@ -1,4 +1,4 @@
-"""Simulation-based calibration of NUTS on Dawid-Skene, and mutants that it must catch.
+"""Simulation-based calibration: NUTS on Dawid-Skene, both Gibbs samplers on every model, and mutants to be caught.
 
 Data are drawn from the prior by NumPy, apart from the package. The rank of each true quantity among the posterior draws
 is uniform if and only if the sampler targets the posterior of that prior.
@@ -8,16 +8,20 @@ the log likelihood belongs to the quantities.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 
 import numpy as np
 import pytest
 import running
 import scipy.stats
+from conformance import calibration
 from running import of_rows
 
 import bayescrowd as bc
+from bayescrowd.inference import collapsed_gibbs
 from bayescrowd.inference.base import conditional
+from bayescrowd.kernels import collapsed
 
 pytestmark = pytest.mark.slow
 
@@ -79,3 +83,64 @@ def test_a_sampler_that_sees_other_data_is_caught_by_the_likelihood():
     """Averaged over data the parameters' ranks stay uniform: only the log likelihood tells."""
     p = p_values("other data")
     assert p[-1] < 1e-6, p
+
+
+GIBBS = {"gibbs": {"kept": 19, "thin": 12}, "collapsed-gibbs": {"kept": 19, "thin": 6}}
+"""Draws that are kept, and sweeps from one to the next: about as many as the slowest quantity needs to forget."""
+
+
+def calibrated(name, engine, replicates=400, **more):
+    """Chi-square p-value of each quantity's ranks."""
+    options = GIBBS[engine] | {"warmup": 30, "keep": 19, "seed": 1} | more
+    return calibration.p_values(calibration.ranks(calibration.CASES[name], engine, replicates, **options), 19)
+
+
+def passes(p):
+    return min(p.values()) > 0.01 / len(p)
+
+
+def caught(p):
+    return min(p.values()) < 0.001 / len(p)
+
+
+@pytest.mark.parametrize("engine", GIBBS)
+@pytest.mark.parametrize("name", calibration.CASES)
+def test_gibbs_samplers_are_calibrated(name, engine):
+    p = calibrated(name, engine)
+    assert passes(p), p
+
+
+def test_an_item_that_sees_its_own_counts_is_caught(monkeypatch):
+    """A collapsed sampler that forgets to take an item's counts out before it draws the item's state."""
+    right = collapsed._one
+
+    def forgetful(design, counts, given):
+        segment, old, _, _ = given
+        labels, states = design.index[0, segment.cell][:, :, old], design.state_entry[:, old]
+        add = lambda counts, sign: counts.at[labels].add(sign, mode="drop").at[states].add(sign)
+        counts, found = right(design, add(counts, 1.0), given)
+        return add(counts, -1.0), found
+
+    monkeypatch.setattr(collapsed, "_one", forgetful)
+    collapsed_gibbs._sweeps.clear_cache()
+    try:
+        p = calibrated("fixed-idbla", "collapsed-gibbs", 400)
+    finally:
+        collapsed_gibbs._sweeps.clear_cache()
+    assert caught(p), p
+
+
+@pytest.mark.parametrize("engine", GIBBS)
+def test_a_difficulty_prior_that_is_off_by_one_is_caught(engine):
+    case = calibration.CASES["idbla"]
+    wrong = dataclasses.replace(case.model, difficulty_prior=case.levels + 1)
+    p = calibrated("idbla", engine, 250, fitted=wrong)
+    assert caught(p), p
+
+
+@pytest.mark.parametrize("engine", GIBBS)
+def test_difficulty_axes_that_are_swapped_are_caught(engine):
+    """Confusion matrices handed out with the levels the other way round."""
+    swap = lambda draws: draws | {"confusion": draws["confusion"][:, :, ::-1]}
+    p = calibrated("idbla", engine, 100, change=swap)
+    assert caught(p), p
