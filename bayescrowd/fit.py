@@ -10,8 +10,8 @@ import xarray as xr
 
 from bayescrowd.data.labels import CrowdLabels
 from bayescrowd.decisions.consensus import class_probabilities, consensus
-from bayescrowd.decisions.items import items
 from bayescrowd.decisions.explanation import explain
+from bayescrowd.decisions.items import items
 from bayescrowd.decisions.prediction import predict
 from bayescrowd.decisions.workers import confusion, workers
 from bayescrowd.model import Model

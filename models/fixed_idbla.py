@@ -138,10 +138,11 @@ class FixedIDBLA(Model):
             Where a label on a hard item would be evidence against itself.
         """
         problems = []
-        if not isinstance(self.n_levels, int) or isinstance(self.n_levels, bool) or self.n_levels < 3:
+        n_levels: Any = self.n_levels
+        if not isinstance(n_levels, int) or isinstance(n_levels, bool) or n_levels < 3:
             problems.append(
-                f"n_levels must be a whole number of at least 3 (one free level, easy and hard), not {self.n_levels!r}; "
-                f"for fewer levels use IDBLA"
+                f"n_levels must be a whole number of at least 3 (one free level, easy and hard), not {self.n_levels!r}"
+                f"; for fewer levels use IDBLA"
             )
         given = {"easy_error": self.easy_error} | ({} if self.hard_error is None else {"hard_error": self.hard_error})
         for name, value in given.items():

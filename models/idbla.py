@@ -32,8 +32,8 @@ level's confusion matrices with them, leaves P(labels | classes, levels) exactly
 prevalence reacts, and weakly. So with symmetric priors there are :math:`(C!)^H` nearly equal modes, times :math:`H!`
 for the names of the levels. What tells them apart is a confusion prior that favours the diagonal (the default), gold,
 or fixed levels (`FixedIDBLA`); a start from the majority vote and from estimated difficulty (``init="ability"``, the
-default here) leads to the mode that a reader expects. `Fit.diagnose` looks for levels whose classes are permuted. Levels
-with equal priors have no names of their own: in results they are ordered easiest first.
+default here) leads to the mode that a reader expects. `Fit.diagnose` looks for levels whose classes are permuted.
+Levels with equal priors have no names of their own: in results they are ordered easiest first.
 
 Departures from the paper
 -------------------------
@@ -119,7 +119,8 @@ class IDBLA(Model):
         ModelError
             Where something does not fit.
         """
-        if not isinstance(self.n_levels, int) or isinstance(self.n_levels, bool) or self.n_levels < 1:
+        n_levels: Any = self.n_levels
+        if not isinstance(n_levels, int) or isinstance(n_levels, bool) or n_levels < 1:
             raise ModelError(f"n_levels must be a whole number of at least 1, not {self.n_levels!r}")
         super().check(sizes)
 

@@ -29,8 +29,8 @@ def explain(tree: xr.DataTree, item: Hashable) -> pd.DataFrame:
     -------
     DataFrame
         The first row is the prevalence, the others are the item's labels in the order of the table: ``worker``,
-        ``label``, ``weight``, and a column per class: log probability of this label in that class (posterior mean of the
-        confusion matrix, levels of difficulty averaged as they are probable for this item) minus its average over
+        ``label``, ``weight``, and a column per class: log probability of this label in that class (posterior mean of
+        the confusion matrix, levels of difficulty averaged as they are probable for this item) minus its average over
         classes. Differences between two columns are log-odds; the column with the largest sum leads.
 
     Raises

@@ -16,14 +16,8 @@ from jax.ops import segment_sum
 from bayescrowd.data.arrays import LabelArrays, Table, build_arrays
 from bayescrowd.kernels.annotations import item_table
 from bayescrowd.kernels.entries import RouteEntries, route_entries, state_entries
-from bayescrowd.kernels.leave_one_out import (
-    Incidences,
-    fast_table,
-    incidence_table,
-    incidences,
-    most_steps,
-    state_table,
-)
+from bayescrowd.kernels.incidences import Incidences, incidence_table, incidences, most_steps
+from bayescrowd.kernels.leave_one_out import fast_table, state_table
 from bayescrowd.kernels.tables import Tables, tables_of
 from bayescrowd.model import Model
 from bayescrowd.priors import misfits

@@ -1,11 +1,11 @@
-r"""The paper's own moments of collapsed variational inference, for reproduction: equations (19) to (23) as they stand.
+r"""The paper's own moments of collapsed variational inference, to reproduce it: equations (19) to (23) as they stand.
 
-The paper forms one count, :math:`N = \sum_j 1(Q_j = h, T_j = T_i)`, whose indicators it takes for independent with means
-:math:`m_j = (\lambda_j^\top \lambda_i) \rho_{jh}`, and expands :math:`E \log(N + \omega)` to second order at the mean of
-N with variance :math:`\sum_j m_j (1 - m_j)`. (The indicators share the item's own class, so they are not independent,
-and the logarithm belongs inside the expectation over that class; ``moments="second"`` does both rightly.) The mean is a
-mixture of table sums and the variance a quadratic form in :math:`\lambda_i` of second-order table sums, so no pair of
-items is visited: a factor of C (or H) dearer than the others.
+The paper forms one count, :math:`N = \sum_j 1(Q_j = h, T_j = T_i)`, whose indicators it takes for independent with
+means :math:`m_j = (\lambda_j^\top \lambda_i) \rho_{jh}`, and expands :math:`E \log(N + \omega)` to second order at the
+mean of N with variance :math:`\sum_j m_j (1 - m_j)`. (The indicators share the item's own class, so they are not
+independent, and the logarithm belongs inside the expectation over that class; ``moments="second"`` does both rightly.)
+The mean is a mixture of table sums and the variance a quadratic form in :math:`\lambda_i` of second-order table sums, so
+no pair of items is visited: a factor of C (or H) dearer than the others.
 """
 
 from dataclasses import dataclass
@@ -19,6 +19,7 @@ from jax.ops import segment_sum
 from bayescrowd.inference._leave_one_out import Plan, annotations_of, leave_one_out
 from bayescrowd.inference.base import require
 from bayescrowd.kernels.moments import expected_log_rising, own_moments
+from bayescrowd.kernels.tables import concentration
 from bayescrowd.model import Model
 from bayescrowd.priors import Diagonal
 
@@ -37,14 +38,12 @@ class Symmetric:
     ----------
     row, cell : int array [annotation]
         Row of the item and (worker, label) cell.
-    cell_group, worker_group : int array [annotation]
-        The same cells and workers numbered from 0.
+    worker : int array [annotation]
+        The worker.
     omega, total : array []
         The symmetric concentration and its sum over labels.
     counted : bool array [level]
         False for fixed levels.
-    n_groups : array [n_cells, 0], array [n_workers, 0]
-        Shapes that carry the numbers of groups.
     """
 
     row: Any
@@ -96,8 +95,6 @@ def symmetric_of(model: Model, plan: Plan) -> Symmetric:
     EngineError
         For repeats, weights, other table structures and tables that are too large.
     """
-    from bayescrowd.kernels.tables import concentration
-
     arrays, route = plan.arrays, plan.routes[0]
     shares = {"prevalence"} | ({"difficulty_prevalence"} if model.n_levels > 1 else set())
     require(
@@ -106,7 +103,7 @@ def symmetric_of(model: Model, plan: Plan) -> Symmetric:
     )
     require(
         plan.grouped is None,
-        "moments='paper' counts one label per item and worker: pass labels with duplicates='first', or another moments=",
+        "moments='paper' counts one label per item and worker: pass labels with duplicates='first', or other moments",
     )
     row, cell, _ = annotations_of(arrays)
     n_classes = arrays.sizes.n_classes
@@ -128,7 +125,7 @@ def symmetric_of(model: Model, plan: Plan) -> Symmetric:
 
 
 def _second_order(mean: Any, square: Any, omega: Any) -> Any:
-    """The paper's expansion: variance = mean - sum of squares of the indicators' means."""
+    """Expand as the paper does: variance = mean - sum of squares of the indicators' means."""
     variance = jnp.maximum(mean - square, 0.0)
     return jnp.log(jnp.maximum(mean, 0.0) + omega) - variance / (2 * (jnp.maximum(mean, 0.0) + omega) ** 2)
 
@@ -186,8 +183,8 @@ def _by_level(plan: Plan, constants: Any, n_levels: int) -> Any:
 def _labels(own_mean: Any, own_square: Any, weights: Any, given: Symmetric, n_cells: int, n_workers: int) -> Any:
     """Sum over an item's labels, [row, a], of the expansions of cell and worker counts.
 
-    ``own_mean`` [row, a, b] and ``own_square`` [row, a, b, c] are one item's parts of the sums; ``weights`` [row, b] mix
-    them.
+    ``own_mean`` [row, a, b] and ``own_square`` [row, a, b, c] are one item's parts of the sums; ``weights`` [row, b]
+    mix them.
     """
     total: Any = 0.0
     for group, n_groups, omega, sign in (
@@ -204,7 +201,7 @@ def _labels(own_mean: Any, own_square: Any, weights: Any, given: Symmetric, n_ce
 
 
 def _table(probability: Any, alpha: Any, plan: Plan, model: Model, name: str) -> Any:
-    """Expected log of the others' counts of classes or levels, to second order: [row, class or level]."""
+    """Approximate the expected log of the others' counts of classes or levels: [row, class or level]."""
     if name not in plan.tables.names or (name == "difficulty_prevalence" and model.n_levels == 1):
         return jnp.zeros_like(probability)
     first = plan.tables.offsets[name]

@@ -69,7 +69,8 @@ class Laid:
         apart = worker_specific and len(np.unique(pair)) == len(pair)
         # Under every state a label's entry is told by its cell, and its row by the worker.
         listed = worker_specific and len(routes) == 1 and self._told_by_cells(position[0], n_fractions, dead)
-        self._pair = pair if listed and not apart else None
+        self._pair = pair
+        self._listed = listed and not apart
         require(
             len(routes) == 1 or (apart and unit),
             f"model {model.name!r} has labels that come about in {len(routes)} ways, and some worker labelled an item "
@@ -138,9 +139,11 @@ class Laid:
         first = np.concatenate([[0], np.cumsum(degree)])
         position = np.empty(len(order), np.int64)
         position[order] = np.arange(len(order)) - first[self.row[order]]
-        segments, slots, start = [], [], 0
+        segments: list[Segment] = []
+        slots: list[tuple[np.ndarray, ...]] = []
+        start = 0
         unit = bool((self.weight == 1).all())
-        earlier_of = None if self._pair is None else self._earlier()
+        earlier_of = self._earlier() if self._listed else None
         for end, width in segment_widths(degree[:present]):
             inside = np.flatnonzero((self.row >= start) & (self.row < end))
             where = (self.row[inside] - start, position[inside])

@@ -121,13 +121,12 @@ class _Group:
         shape = (len(chains), len(laid.alpha))
         n_states = laid.design.index.shape[3]
         n_rows = sum(len(segment.gold) for segment in laid.segments)
-        self._zero = lambda: (
-            jnp.zeros(shape),
-            jnp.zeros(shape),
-            jnp.zeros((n_rows, len(chains), n_states)),
-        )
+        self._shapes = (shape, shape, (n_rows, len(chains), n_states))
         self._totals: Any = self._zero()
         self._done = 0
+
+    def _zero(self) -> tuple[Any, ...]:
+        return tuple(jnp.zeros(shape) for shape in self._shapes)
 
     def _run(self, n_sweeps: int) -> None:
         laid = self._laid
@@ -138,7 +137,7 @@ class _Group:
 
     def warm(self, n_sweeps: int) -> None:
         self._run(n_sweeps)
-        jax.block_until_ready(self._totals)
+        self._totals[0].block_until_ready()
         self._totals = self._zero()
 
     def draw(self, n_sweeps: int, *, keep: bool) -> None:
@@ -155,7 +154,7 @@ class _Group:
                 kept.log_likelihood.append(np.asarray(log_likelihood(self._job.model, flat, laid.arrays, tables)))
         kept.n_sweeps += n_sweeps
         kept.mean, kept.square, kept.probability = self._totals
-        jax.block_until_ready(self._totals)
+        self._totals[0].block_until_ready()
 
 
 def run(job: Job) -> Run:

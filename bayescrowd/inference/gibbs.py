@@ -121,7 +121,10 @@ def _categorical(weights: Any, uniform: Any) -> Any:
 def _counts(model: Model, arrays: LabelArrays, used: Any, one_hot: Any, *, tables: Tables) -> Any:
     """Lay counts [chain, route, cell, state] out on the table entries: [chain, entry]."""
     routes, states = route_entries(model, arrays, tables), state_entries(model, arrays, tables)
-    lay = lambda used, rows: spread(used, rows, routes, states, tables)
+
+    def lay(used: Any, rows: Any) -> Any:
+        return spread(used, rows, routes, states, tables)
+
     return jax.vmap(lay, in_axes=(0, 1))(used, one_hot)
 
 
@@ -150,8 +153,6 @@ class _Group:
         )
         self._blocked = job.settings.scheme == "blocked"
         self._total: Any = jnp.zeros((arrays.n_rows, len(chains), n_states))
-        row_of = tables.row_of
-        self._sums = lambda values: np.bincount(row_of, values, tables.n_rows)[row_of]
 
     def _one(self, total: Any) -> tuple[Any, Any, Any]:
         """Sweep once: the running sum, log likelihood [chain, row] and log density [chain] of the tables before it."""
@@ -189,6 +190,11 @@ class _Group:
             remaining = remaining - share[:, route]
         return np.stack([*parts, left], axis=1).astype(float)
 
+    def _row_sums(self, values: np.ndarray) -> np.ndarray:
+        row_of = self._tables.row_of
+        sums: np.ndarray = np.bincount(row_of, values, self._tables.n_rows)[row_of]
+        return sums
+
     def warm(self, n_sweeps: int) -> None:
         for _ in range(n_sweeps):
             self._total = self._one(self._total)[0]
@@ -199,7 +205,7 @@ class _Group:
             before = self._flat
             self._total, by_item, density = self._one(self._total)
             # Given the states every row is Dirichlet: its mean and second moment, not the draw's, are added up.
-            row_total = np.stack([self._sums(after) for after in self._after])
+            row_total = np.stack([self._row_sums(after) for after in self._after])
             mean = self._after / row_total
             square = mean * (self._after + 1) / (row_total + 1)
             kept = self.kept

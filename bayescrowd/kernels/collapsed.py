@@ -2,9 +2,9 @@ r"""Collapsed Gibbs sweeps: items in sequence, tables integrated out.
 
 All counts lie in one vector: prior plus count of every table entry, then the sums of all table rows, then a 1 that
 entries without effect point to. An item's own counts are taken out, the probability of each of its states is a product
-of fractions :math:`(N + \omega) / (N_{row} + \Omega)` over its labels (rising factorials where several of its labels use
-one row), a state is drawn, and its counts are put back. A sweep is one scan per segment of items with similar numbers of
-labels; chains are computed side by side within it.
+of fractions :math:`(N + \omega) / (N_{row} + \Omega)` over its labels (rising factorials where several of its labels
+use one row), a state is drawn, and its counts are put back. A sweep is one scan per segment of items with similar
+numbers of labels; chains are computed side by side within it.
 """
 
 from dataclasses import dataclass, field
@@ -134,7 +134,10 @@ def segment_widths(degree: np.ndarray) -> list[tuple[int, int]]:
         end = max(end, start + 1)
         cuts.append((start, end, width))
         start = end
-    cost = lambda cut: (cut[1] - cut[0]) * (cut[2] + _FIXED_WORK)
+
+    def cost(cut: tuple[int, int, int]) -> int:
+        return (cut[1] - cut[0]) * (cut[2] + _FIXED_WORK)
+
     least = float(degree.sum() + _FIXED_WORK * len(degree))
     while len(cuts) > 1:
         merged = [(a[0], b[1], a[2]) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]

@@ -7,19 +7,17 @@ is subtracted where it is needed, which is exact: a pass costs one visit to ever
 items.
 
 Two layouts. `fast_table` walks the sliced blocks of `bayescrowd.kernels.annotations`; it serves models in which a label
-uses, under different states, different rows that belong to its worker alone. `incidence_table` takes any model with one
-route, from a list of (item, state, entry) with multiplicities.
+uses, under different states, different rows that belong to its worker alone. `bayescrowd.kernels.incidences` takes any
+model with one route, from a list of (item, state, entry) with multiplicities.
 """
 
 import dataclasses
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.ops import segment_sum
 
 from bayescrowd.data.arrays import LabelArrays
@@ -28,12 +26,12 @@ from bayescrowd.kernels.entries import RouteEntries
 from bayescrowd.kernels.moments import expected_log_rising, n_moments, own_moments
 from bayescrowd.kernels.tables import Tables
 
-__all__ = ["Incidences", "fast_table", "incidence_table", "incidences", "most_steps", "state_table"]
+__all__ = ["fast_table", "state_table"]
 
 _INERT = 1e6
 """Counts of what takes no part: the same above and below a fraction, which is then 1 exactly."""
 
-_MOST_STEPS = 8
+_barrier: Any = jax.lax.optimization_barrier
 
 _SMALL = 1e-100
 """Products smaller than this are scaled up by its inverse."""
@@ -53,7 +51,7 @@ def _entry_sums(own: Any, arrays: LabelArrays, moments: str) -> Any:
 
 
 def _with_weights(arrays: LabelArrays, power: int) -> LabelArrays:
-    change = {
+    change: dict[str, Any] = {
         name: jnp.where(weight > 0, jnp.asarray(weight) ** power, 0.0)
         for name in ("block_weight", "loose_weight")
         if (weight := getattr(arrays, name)) is not None
@@ -64,7 +62,7 @@ def _with_weights(arrays: LabelArrays, power: int) -> LabelArrays:
 def _fractions(
     by_cell: Any, by_row_cell: Any, route: RouteEntries, row_entries: Any, alpha: Any, tables: Tables
 ) -> tuple[Any, Any]:
-    """Sums and concentrations of entries [cell, factor, moment + 1, state], and of their rows."""
+    """Lay out sums and concentrations of entries [cell, factor, moment + 1, state], and of their rows."""
     n_moment = by_cell.shape[1]
     row_of = jnp.asarray(tables.row_of)
     total_alpha = segment_sum(alpha, row_of, tables.n_rows, indices_are_sorted=True)
@@ -92,7 +90,7 @@ def _fractions(
 
 
 def _stacked(sums: Any, omega: Any, counted: Any) -> Any:
-    """Sums [cell, moment, state] and concentrations [cell, state] in one array; inert, of concentration -1, elsewhere."""
+    """Put sums [cell, moment, state] and concentrations [cell, state] into one array; inert where not counted."""
     inert = jnp.asarray([_INERT, 0.0, -_INERT][: sums.shape[1]])[:, None]
     return jnp.concatenate([jnp.where(counted, sums, inert), jnp.where(counted[:, 0], omega, -1.0)[:, None]], axis=1)
 
@@ -150,9 +148,9 @@ def _walk(
         del weight
         others = [table[index] - jnp.tile(x[:, m], n_parts) for m, table in enumerate(tables[:-2])]
         flat = [part.reshape(-1) for part in (*others, *(table[index] for table in tables[-2:]))]
-        *parts, omega, log_omega = jax.lax.optimization_barrier(flat)
+        *parts, omega, log_omega = _barrier(flat)
         logs = expected_log_rising(parts, omega, moments, log_omega=log_omega)
-        halves = jax.lax.optimization_barrier(logs).reshape(len(index), 2, -1, n_states)
+        halves = _barrier(logs).reshape(len(index), 2, -1, n_states)
         return (halves[:, 0] - halves[:, 1]).sum(axis=1)
 
     return _sum_blocks(single, by_row, arrays)
@@ -302,119 +300,3 @@ def state_table(rows: Any, alpha: Any, states: list[tuple[Any, Any]], n_entries:
         table = table + expected_log_rising(sums, alpha[entry], moments) @ uses.T
         counts = counts.at[entry].add(own[0].sum(axis=0))
     return table, counts
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class Incidences:
-    """Which item would use which table entry (or row) in which state, and how often; any model with one route.
-
-    Parameters
-    ----------
-    row, state, target, group : int array [incidence]
-        Row of the item, its state, the entry (or table row) used, and the (item, target) pair that it belongs to.
-    count : float array [incidence]
-        How often at once.
-    group_target : int array [group]
-        The entry (or table row) of each pair.
-    steps : int
-        Largest count where all are whole and small, else 0 (static).
-    """
-
-    row: Any
-    state: Any
-    target: Any
-    group: Any
-    count: Any
-    group_target: Any
-    steps: int = field(metadata={"static": True})
-
-
-def most_steps(count: np.ndarray) -> int:
-    """Find the largest count, where counts are whole and few enough to add up their logarithms one by one.
-
-    Parameters
-    ----------
-    count : array
-        Counts.
-
-    Returns
-    -------
-    int
-        The largest, or 0 where gamma functions are needed.
-    """
-    largest = float(count.max(initial=1.0))
-    return int(largest) if largest <= _MOST_STEPS and (count == np.round(count)).all() else 0
-
-
-def incidences(row: np.ndarray, state: np.ndarray, target: np.ndarray, count: np.ndarray) -> Incidences:
-    """Gather incidences, those of one item in one state with one target as one.
-
-    Parameters
-    ----------
-    row, state, target : int array
-        Row of the item, its state, what it uses.
-    count : float array
-        How often.
-
-    Returns
-    -------
-    Incidences
-        On the host.
-    """
-    order = np.lexsort((state, target, row))
-    row, state, target, count = row[order], state[order], target[order], count[order]
-    pair_starts = np.ones(len(row), bool)
-    pair_starts[1:] = (row[1:] != row[:-1]) | (target[1:] != target[:-1])
-    starts = pair_starts.copy()
-    starts[1:] |= state[1:] != state[:-1]
-    first = np.flatnonzero(starts)
-    total = np.add.reduceat(count, first) if len(first) else count
-    group = np.cumsum(pair_starts)[first] - 1
-    return Incidences(
-        row[first].astype(np.int32),
-        state[first].astype(np.int32),
-        target[first].astype(np.int32),
-        group.astype(np.int32),
-        total,
-        target[pair_starts].astype(np.int32),
-        most_steps(total),
-    )
-
-
-def incidence_table(rows: Any, omega: Any, found: Incidences, n_targets: int, moments: str) -> tuple[Any, Any]:
-    """Compute leave-one-out expected logarithms from a list of incidences.
-
-    Parameters
-    ----------
-    rows : array [row, state]
-        Probabilities of the states.
-    omega : array [target]
-        Prior concentrations of the entries (or their sums, of table rows).
-    found : Incidences
-        Who uses what.
-    n_targets : int
-        Number of entries (or table rows).
-    moments : str
-        How expected logarithms are approximated.
-
-    Returns
-    -------
-    tuple of array
-        Sums [row, state] over the entries (rows) that the item would use, and expected counts [target].
-    """
-    n_groups = found.group_target.shape[0]
-    x = rows[found.row, found.state]
-    by_group = lambda values: segment_sum(values, found.group, n_groups, indices_are_sorted=True)
-    mean = by_group(x * found.count)
-    parts = [mean]
-    if n_moments(moments) > 1:
-        parts.append(by_group(x * found.count**2) - mean**2)
-    if n_moments(moments) > 2:
-        parts.append(own_moments(by_group(x), moments)[2])
-    own = jnp.stack(parts)
-    sums = jax.vmap(lambda one: segment_sum(one, found.group_target, n_targets))(own)
-    others = sums[:, found.target] - own[:, found.group]
-    count = None if found.steps == 1 else found.count
-    logs = expected_log_rising(others, omega[found.target], moments, count, found.steps)
-    return jnp.zeros_like(rows).at[found.row, found.state].add(logs), sums[0]

@@ -90,8 +90,8 @@ def expected_log_rising(
         Number of factors: E log of ``(N + omega) (N + omega + 1) ...``; 1 without it (a plain logarithm). Need not be
         whole.
     steps : int
-        Where counts are whole and at most this: logarithms are added up one by one, which is faster than gamma functions.
-        0 where they are not.
+        Where counts are whole and at most this: logarithms are added up one by one, which is faster than gamma
+        functions. 0 where they are not.
     log_omega : array, optional
         Logarithm of ``omega``, where it is at hand and counts are 1.
 
@@ -133,6 +133,7 @@ def quick_log(x: Any) -> Any:
     array
         Logarithms.
     """
+    x = jnp.asarray(x, float)
     rough = jnp.log(x.astype(jnp.float32)).astype(x.dtype)
     rest = x * jnp.exp(-rough) - 1
     return rough + rest - 0.5 * rest**2

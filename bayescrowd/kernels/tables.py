@@ -305,7 +305,7 @@ def draw(random: np.random.Generator, alpha: np.ndarray, tables: Tables) -> np.n
 
 
 def expected_log(alpha: Float[Array, " entry"], tables: Tables) -> Float[Array, " entry"]:
-    """Expected logarithm of every entry under the Dirichlet rows.
+    """Give the expected logarithm of every entry under the Dirichlet rows.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ import dataclasses
 import functools
 import importlib.metadata
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -38,7 +38,7 @@ from bayescrowd.inference.base import Run, sizes_of
 from bayescrowd.kernels.precision import double_precision
 from bayescrowd.model import Model, Site, Sizes
 from bayescrowd.results import align, levels
-from bayescrowd.results.ids import coordinate
+from bayescrowd.results.coordinates import Coordinates, Variables
 from bayescrowd.results.tree import class_path, remember
 
 __all__ = ["FORMAT", "MAX_BYTES", "build_tree"]
@@ -53,8 +53,6 @@ _MIN_DRAWS = 20
 _AXES = ("item", "worker", "difficulty", "free_difficulty", "class", "label")
 _LIBRARIES = ("bayescrowd", "jax", "numpyro", "numpy", "arviz-base", "xarray")
 _CHUNK_BYTES = 32 * 2**20
-
-type Variables = dict[str, tuple[tuple[str, ...], np.ndarray]]
 
 
 def build_tree(
@@ -106,7 +104,7 @@ def build_tree(
     with double_precision():
         sites = model.sites(sizes)
     run, switches, level_switches = _align(run, model, sizes, labels, warnings)
-    coords = _Coordinates(labels, model, sites)
+    coords = Coordinates(labels, model, sites)
     groups: dict[str, xr.Dataset] = {}
     if run.draws is not None:
         draws = run.draws
@@ -183,48 +181,6 @@ def _divergences(run: Run) -> dict[str, int]:
     return {"n_divergent": int(diverging.sum()), "n_transitions": diverging.size}
 
 
-class _Coordinates:
-    """All coordinates of a tree; hands each dataset the ones that its dims need."""
-
-    def __init__(self, labels: CrowdLabels, model: Model, sites: Mapping[str, Site]) -> None:
-        self.notes: list[str] = []
-        self.originals: Variables = {}
-        self.draw = np.arange(0)
-        self._values: dict[str, np.ndarray] = {}
-        for dim, ids in (
-            ("item", labels.items),
-            ("worker", labels.workers),
-            ("class", labels.classes),
-            ("label", labels.label_values),
-        ):
-            self.add(dim, ids)
-        names = model.difficulty_names()
-        self.add("difficulty", names)
-        # Sites of the first levels only, such as the free ones.
-        for site in sites.values():
-            for dim, size in zip(site.dims, site.shape, strict=True):
-                if levels.is_of_levels(dim) and dim not in self._values and size <= len(names):
-                    self.add(dim, names[:size])
-
-    def add(self, dim: str, ids: Sequence[Any] | pd.Index) -> None:
-        made = coordinate(ids, dim)
-        self._values[dim] = made.values
-        if made.note is not None:
-            self.notes.append(made.note)
-        if made.originals is not None:
-            self.originals[f"{dim}_json"] = ((dim,), made.originals)
-
-    def dataset(self, variables: Variables, also: Sequence[str] = ()) -> xr.Dataset:
-        lengths = {dim: size for dims, value in variables.values() for dim, size in zip(dims, value.shape, strict=True)}
-        coords = {}
-        for dim in [*lengths, *(dim for dim in also if dim not in lengths)]:
-            values = self.draw if dim == "draw" else self._values.get(dim)
-            if values is None or len(values) != lengths.get(dim, len(values)):
-                values = np.arange(lengths[dim], dtype=np.int32 if dim == "annotation" else np.int64)
-            coords[dim] = values
-        return xr.Dataset(variables, coords=coords)
-
-
 def _align(
     run: Run, model: Model, sizes: Sizes, labels: CrowdLabels, warnings: list[str]
 ) -> tuple[Run, list[align.Switch], list[levels.LevelSwitch]]:
@@ -240,12 +196,12 @@ def _align(
     permuted = "permuted" in {switch.action for switch in switches} | {switch.action for switch in level_switches}
     if by_chain is not None and permuted:
         run = run._replace(state_probability=by_chain.mean(0))
-        if run.points is not None and run.draws is not None:
+        draws = run.draws
+        if run.points is not None and draws is not None:
             # What was averaged over all sweeps mixed chains that did not name things alike.
-            points = {name: value.mean(axis=(0, 1)) for name, value in run.draws.items()}
-            run = run._replace(points=points)
+            run = run._replace(points={name: value.mean(axis=(0, 1)) for name, value in draws.items()})
             if run.deviations is not None:
-                run = run._replace(deviations={name: value.std(axis=(0, 1)) for name, value in run.draws.items()})
+                run = run._replace(deviations={name: value.std(axis=(0, 1)) for name, value in draws.items()})
         elif run.points is not None:
             warnings.append(
                 "The means of the tables mix chains that name levels differently, and no draws were kept to put them "
@@ -343,7 +299,7 @@ def _latent(state_probability: np.ndarray, by_chain: np.ndarray | None, sizes: S
     return out
 
 
-def _observed(labels: CrowdLabels, coords: _Coordinates) -> xr.Dataset:
+def _observed(labels: CrowdLabels, coords: Coordinates) -> xr.Dataset:
     variables: Variables = {
         "item_index": (("annotation",), labels.item_code),
         "worker_index": (("annotation",), labels.worker_code),
@@ -361,7 +317,7 @@ def _observed(labels: CrowdLabels, coords: _Coordinates) -> xr.Dataset:
     return coords.dataset(variables, also)
 
 
-def _truth(labels: CrowdLabels, coords: _Coordinates) -> dict[str, xr.Dataset]:
+def _truth(labels: CrowdLabels, coords: Coordinates) -> dict[str, xr.Dataset]:
     if labels.truth is None:
         return {}
     truth = labels.truth.dropna()
