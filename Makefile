@@ -9,7 +9,7 @@ WHEEL := build/lint
 # Two processes of tests; a file's tests stay together, since they share what they have compiled.
 WORKERS := -n 2 --dist loadfile
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast lint bench clean
+.PHONY: help demo test test-fast lint bench bench-models sbc clean
 .NOTPARALLEL:
 
 # An environment whose interpreter has gone, or that was made for a checkout in another place, is made anew.
@@ -22,7 +22,9 @@ help:
 	@echo "make test       all tests, with coverage"
 	@echo "make test-fast  the tests that are not slow"
 	@echo "make lint       ruff, types and the import contract (the last two on the built wheel)"
-	@echo "make bench      benchmarks, side by side with peers"
+	@echo "make bench      benchmarks of speed and memory, side by side with peers"
+	@echo "make bench-models  every model under every engine on real sets, an hour; goes on where it was stopped"
+	@echo "make sbc        simulation-based calibration of every sampler on every model (writes docs/calibration.md)"
 	@echo "make clean      remove the environment and everything built"
 
 # The first interpreter that runs, is new enough and can make environments: a version manager's shim may be on the PATH
@@ -81,6 +83,13 @@ lint: $(STAMPS)/dev
 
 bench: $(STAMPS)/bench
 	$(BIN)/python tests/benchmarks $(ARGS)
+
+# Needs a folder of real sets, NAME/labels.csv and NAME/truth.csv: BAYESCROWD_DATA. To try it: ARGS=--quick.
+bench-models: $(STAMPS)/bench
+	$(BIN)/python tests/benchmarks models $(ARGS)
+
+sbc: $(STAMPS)/test
+	$(BIN)/python tests/sbc $(ARGS)
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .coverage .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

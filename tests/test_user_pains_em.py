@@ -80,7 +80,9 @@ def test_P31_ties_do_not_depend_on_the_order_of_rows():
         labels = bc.CrowdLabels.from_long(rows.sample(frac=1, random_state=seed))
         shares = pd.DataFrame(majority(labels), index=labels.items, columns=labels.classes)
         np.testing.assert_allclose(shares.loc[["t1", "t2"]], 0.5)
-        found.append(bc.fit(labels, R31, objective="posterior", progress=False, engine="em").consensus().loc[["t1", "t2", "t3"]])
+        found.append(
+            bc.fit(labels, R31, objective="posterior", progress=False, engine="em").consensus().loc[["t1", "t2", "t3"]]
+        )
     assert found[0]["tie"].tolist() == [True, True, False]
     assert found[0]["majority"].tolist() == ["a", "a", "b"]
     for other in found[1:]:

@@ -17,7 +17,7 @@ from bayescrowd.data.arrays import LabelArrays, Table, build_arrays
 from bayescrowd.kernels.annotations import item_table
 from bayescrowd.kernels.entries import RouteEntries, route_entries, state_entries
 from bayescrowd.kernels.incidences import Incidences, incidence_table, incidences, most_steps
-from bayescrowd.kernels.leave_one_out import fast_table, state_table
+from bayescrowd.kernels.leave_one_out import SHORT, Uses, fast_table, state_table
 from bayescrowd.kernels.tables import Tables, tables_of
 from bayescrowd.model import Model
 from bayescrowd.priors import misfits
@@ -36,9 +36,9 @@ class Plan:
         The annotations; repeats of item, worker and label as one of a higher weight.
     routes : list of RouteEntries
         Table entries that labels use.
-    constants : array [row, state]
-        Sum over an item's labels of the given constants.
-    states : list
+    constants : array [row, state] or None
+        Sum over an item's labels of the given constants; None where there are none.
+    states : list of int array
         Table entries that states use; see `state_table`. Empty in the general layout.
     grouped : tuple or None
         Annotations by item and worker, where a worker may label an item twice; see `fast_table`.
@@ -48,6 +48,10 @@ class Plan:
         Layout of the table entries (static).
     steps : int
         See `most_steps` (static).
+    uses : tuple
+        Which entries of ``states`` each state uses (static).
+    short : bool
+        True where every item has few labels (static); see `fast_table`.
     """
 
     arrays: LabelArrays
@@ -58,6 +62,8 @@ class Plan:
     general: Any
     tables: Tables = field(metadata={"static": True})
     steps: int = field(metadata={"static": True})
+    uses: tuple[Uses, ...] = field(default=(), metadata={"static": True})
+    short: bool = field(default=False, metadata={"static": True})
 
 
 class _Regrouped:
@@ -151,14 +157,28 @@ def plan_of(model: Model, labels: Table, *, general: bool = False) -> Plan:
         factors = [(entry, of_workers.counted) for entry in of_workers.entries]
         grouped = (rows_of_worker, factors, row_here.astype(np.int32), row_there.astype(np.int32))
         fast = _rows_are_of_workers(routes[0], of_workers, arrays, rows_of_worker, tables)
+    constants = constants if np.any(np.asarray(constants)) else None
     if fast:
-        return Plan(arrays, routes, constants, [_uses(entry) for entry in states], grouped, None, tables, steps)
+        used = [_uses(entry) for entry in states]
+        short = int(np.bincount(by_label.item_code).max(initial=0)) <= SHORT
+        return Plan(
+            arrays,
+            routes,
+            constants,
+            [entry for entry, _ in used],
+            grouped,
+            None,
+            tables,
+            steps,
+            tuple(position for _, position in used),
+            short,
+        )
     return Plan(arrays, routes, constants, [], None, _general(routes[0], states, arrays, tables), tables, steps)
 
 
-def _uses(entry: Any) -> tuple[np.ndarray, np.ndarray]:
+def _uses(entry: Any) -> tuple[np.ndarray, Uses]:
     used, position = np.unique(np.asarray(entry)[0], return_inverse=True)
-    return used.astype(np.int32), np.eye(len(used))[position]
+    return used.astype(np.int32), tuple(position.tolist())
 
 
 def _is_plain(route: RouteEntries, states: list[Any], arrays: LabelArrays, tables: Tables) -> bool:
@@ -277,7 +297,23 @@ def leave_one_out(plan: Plan, alpha: Any, rows: Any, moments: str) -> tuple[Any,
         total = segment_sum(alpha, row_of, tables.n_rows, indices_are_sorted=True)
         above, counts = incidence_table(rows, alpha, plan.general[0], len(row_of), moments)
         below, _ = incidence_table(rows, total, plan.general[1], tables.n_rows, moments)
-        return above - below + plan.constants, counts
-    labels, counts = fast_table(rows, alpha, plan.routes[0], plan.arrays, tables, moments, plan.steps, plan.grouped)
-    prior, more = state_table(rows, alpha, plan.states, len(tables.row_of), moments)
-    return labels + prior + plan.constants, counts + more
+        return _with_constants(above - below, plan), counts
+    products = moments == "zero" and plan.grouped is None and plan.arrays.block_weight is None
+    prior, more = state_table(rows, alpha, plan.states, plan.uses, len(tables.row_of), moments, logs=not products)
+    labels, counts = fast_table(
+        rows,
+        alpha,
+        plan.routes[0],
+        plan.arrays,
+        tables,
+        moments,
+        plan.steps,
+        plan.grouped,
+        first=prior if products else None,
+        short=plan.short,
+    )
+    return _with_constants(labels if products else labels + prior, plan), counts + more
+
+
+def _with_constants(table: Any, plan: Plan) -> Any:
+    return table if plan.constants is None else table + plan.constants

@@ -4,8 +4,8 @@ The paper forms one count, :math:`N = \sum_j 1(Q_j = h, T_j = T_i)`, whose indic
 means :math:`m_j = (\lambda_j^\top \lambda_i) \rho_{jh}`, and expands :math:`E \log(N + \omega)` to second order at the
 mean of N with variance :math:`\sum_j m_j (1 - m_j)`. (The indicators share the item's own class, so they are not
 independent, and the logarithm belongs inside the expectation over that class; ``moments="second"`` does both rightly.)
-The mean is a mixture of table sums and the variance a quadratic form in :math:`\lambda_i` of second-order table sums, so
-no pair of items is visited: a factor of C (or H) dearer than the others.
+The mean is a mixture of table sums and the variance a quadratic form in :math:`\lambda_i` of second-order table sums,
+so no pair of items is visited: a factor of C (or H) dearer than the others.
 """
 
 from dataclasses import dataclass
@@ -156,7 +156,8 @@ def paper_update(model: Model, plan: Plan, given: Symmetric, alpha: Any, rows: A
     classes, levels = by_level.sum(axis=1), by_level.sum(axis=2)
     _, counts = leave_one_out(plan, alpha, rows, "zero")
     n_cells, n_workers = plan.arrays.n_cells, plan.arrays.sizes.n_workers
-    constants = plan.constants  # enters with its expectation, which needs no approximation
+    # Given constants enter with their expectation, which needs no approximation.
+    constants = jnp.zeros_like(rows) if plan.constants is None else plan.constants
     by_constants = _by_level(plan, constants, n_levels)
 
     # Levels: T_i of the others equal to that of the item, weights lambda_i.

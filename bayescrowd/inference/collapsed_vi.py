@@ -130,7 +130,8 @@ def _begin(plan: Plan, rows: Any, damping: Any) -> loops.Progress[_State]:
 
 def _bound(plan: Plan, alpha: Any, rows: Any, counts: Any) -> Any:
     entropy = -jnp.sum(jax.scipy.special.xlogy(rows, rows))
-    return entropy + jnp.sum(rows * plan.constants) + log_polya(alpha, counts, plan.tables)
+    given = 0.0 if plan.constants is None else jnp.sum(rows * plan.constants)
+    return entropy + given + log_polya(alpha, counts, plan.tables)
 
 
 def _split(rows: Any, n_levels: int) -> tuple[Any, Any]:

@@ -13,11 +13,12 @@ model with one route, from a list of (item, state, entry) with multiplicities.
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.ops import segment_sum
 
 from bayescrowd.data.arrays import LabelArrays
@@ -26,7 +27,13 @@ from bayescrowd.kernels.entries import RouteEntries
 from bayescrowd.kernels.moments import expected_log_rising, n_moments, own_moments
 from bayescrowd.kernels.tables import Tables
 
-__all__ = ["fast_table", "state_table"]
+__all__ = ["SHORT", "Uses", "fast_table", "state_table"]
+
+type Uses = tuple[int, ...]
+
+SHORT = 24
+"""Products of so many fractions do not vanish in float64, whatever the counts."""
+
 
 _INERT = 1e6
 """Counts of what takes no part: the same above and below a fraction, which is then 1 exactly."""
@@ -103,7 +110,16 @@ def _inert_row(shape: tuple[int, ...]) -> Any:
 
 
 def _walk(
-    cells: Any, signs: Any, own: Any, arrays: LabelArrays, moments: str, steps: int, *, fractions: bool = False
+    cells: Any,
+    signs: Any,
+    own: Any,
+    arrays: LabelArrays,
+    moments: str,
+    steps: int,
+    *,
+    fractions: bool = False,
+    first: Any = None,
+    short: bool = False,
 ) -> Any:
     """Add signed expected logarithms over the annotations of each item: [row, state].
 
@@ -137,7 +153,8 @@ def _walk(
 
         return _sum_blocks(alone, by_row, arrays)
     if moments == "zero":
-        return _multiply_blocks(padded[:, :, 0] + padded[:, :, 1], own[0], arrays)
+        first = jnp.ones_like(own[0]) if first is None else first
+        return _multiply_blocks(padded[:, :, 0] + padded[:, :, 1], own[0], arrays, first, short)
     n_parts, n_states = cells.shape[1], cells.shape[3]
     omega = jnp.maximum(padded[:, :, -1], 1e-30)
     sums = [padded[:, :, m] for m in range(by_row.shape[1])]
@@ -178,21 +195,30 @@ def _sum_blocks(values: Callable[[Any, Any, Any], Any], by_row: Any, arrays: Lab
     return sums
 
 
-def _multiply_blocks(cells: Any, own: Any, arrays: LabelArrays) -> Any:
+def _multiply_blocks(cells: Any, own: Any, arrays: LabelArrays, first: Any, short: bool) -> Any:
     """Zero order, single labels: fractions are multiplied, and the logarithm of the product taken once.
 
-    ``cells`` [cell, part, state]: numerators, then denominators. Products that become too small are scaled up and the
-    scale kept in logs.
+    ``cells`` [cell, part, state]: numerators, then denominators; ``first`` [row, state] is a factor to begin with.
+    Unless all items are short, products that become too small are scaled up and the scale is kept.
     """
     n_slots, half = arrays.blocks.shape[1], cells.shape[1] // 2
     n_rows, n_states = own.shape
 
-    def fraction(index: Any, x: Any) -> Any:
-        gathered = cells[index] - x[:, None]
-        ratio = gathered[:, :half] / gathered[:, half:]
-        return ratio[:, 0] if half == 1 else jnp.prod(ratio, axis=1)
+    tables = [cells[:, part] for part in range(2 * half)]
 
-    def multiply_block(carry: Any, block: Any) -> tuple[Any, None]:
+    def fraction(index: Any, x: Any) -> Any:
+        ratio: Any = 1.0
+        for above, below in zip(tables[:half], tables[half:], strict=True):
+            ratio = ratio * ((above[index] - x) / (below[index] - x))
+        return ratio
+
+    def multiply(carry: Any, block: Any) -> tuple[Any, None]:
+        index, slice_index = block
+        start = (slice_index * n_slots, jnp.zeros((), slice_index.dtype))
+        old, x = (jax.lax.dynamic_slice(table, start, (n_slots, n_states)) for table in (carry, own))
+        return jax.lax.dynamic_update_slice(carry, old * fraction(index, x), start), None
+
+    def multiply_and_scale(carry: Any, block: Any) -> tuple[Any, None]:
         # Products and scales in one array, updated once: two updates that share a value would copy whole arrays.
         index, slice_index = block
         row, zero = slice_index * n_slots, jnp.zeros((), slice_index.dtype)
@@ -203,9 +229,12 @@ def _multiply_blocks(cells: Any, own: Any, arrays: LabelArrays) -> Any:
         return jax.lax.dynamic_update_slice(carry, both, (row, zero)), None
 
     blocks = (jnp.asarray(arrays.blocks), jnp.asarray(arrays.block_slice))
-    begin = jnp.concatenate([jnp.ones((n_rows, n_states)), jnp.zeros((n_rows, n_states))], axis=1)
-    carry, _ = jax.lax.scan(multiply_block, begin, blocks)
-    sums = jnp.log(carry[:, :n_states]) + carry[:, n_states:] * math.log(_SMALL)
+    if short:
+        sums = jnp.log(jax.lax.scan(multiply, first, blocks)[0])
+    else:
+        begin = jnp.concatenate([first, jnp.zeros((n_rows, n_states))], axis=1)
+        carry = jax.lax.scan(multiply_and_scale, begin, blocks)[0]
+        sums = jnp.log(carry[:, :n_states]) + carry[:, n_states:] * math.log(_SMALL)
     if arrays.loose_cell.shape[0]:
         row = jnp.asarray(arrays.loose_row)
         sums = sums.at[row].add(jnp.log(fraction(jnp.asarray(arrays.loose_cell), own[row])))
@@ -221,6 +250,8 @@ def fast_table(
     moments: str,
     steps: int = 0,
     grouped: tuple[LabelArrays, list[tuple[Any, Any]], Any, Any] | None = None,
+    first: Any = None,
+    short: bool = False,
 ) -> tuple[Any, Any]:
     """Compute leave-one-out log weights of the states from the labels, and the expected counts, in the sliced layout.
 
@@ -244,6 +275,10 @@ def fast_table(
         Where a worker may label an item more than once: the annotations by item and worker (cells are workers,
         weighted by number); for every factor of the route entries and counted flags [worker, state]; the row here of
         each row there (one past the end for padding), and the row there of each row here.
+    first : array [row, state], optional
+        A factor of the weights, where they are products (zero order, single labels).
+    short : bool
+        True where no item has more than `SHORT` labels, so that products cannot vanish.
 
     Returns
     -------
@@ -264,13 +299,22 @@ def fast_table(
     if grouped is None:
         signs = jnp.repeat(jnp.asarray([1.0, -1.0]), n_factors)
         both = jnp.concatenate([above, below], axis=1)
-        return _walk(both, signs, own, arrays, moments, steps, fractions=True), counts
+        return _walk(both, signs, own, arrays, moments, steps, fractions=True, first=first, short=short), counts
     plus = _walk(above, jnp.ones(n_factors), own, arrays, moments, steps)
     minus = _walk(below, -jnp.ones(n_factors), own_there, grouped[0], moments, steps)
     return plus + minus[grouped[3]], counts
 
 
-def state_table(rows: Any, alpha: Any, states: list[tuple[Any, Any]], n_entries: int, moments: str) -> tuple[Any, Any]:
+def state_table(
+    rows: Any,
+    alpha: Any,
+    states: Sequence[Any],
+    uses: Sequence[Uses],
+    n_entries: int,
+    moments: str,
+    *,
+    logs: bool = True,
+) -> tuple[Any, Any]:
     """Compute leave-one-out log prior weights of the states, and the expected counts of the state tables.
 
     Parameters
@@ -279,24 +323,62 @@ def state_table(rows: Any, alpha: Any, states: list[tuple[Any, Any]], n_entries:
         Probabilities of the states.
     alpha : array [entry]
         Prior concentrations.
-    states : list of tuple
-        For every table that states use, the same for all items and in one row each (so that row totals do not matter):
-        the entries [used] and which state uses which, 0 or 1 [state, used].
+    states : sequence of int array [used]
+        For every table that states use, the same for all items and in one row each (so that row totals do not matter),
+        its entries.
+    uses : sequence of tuple of int
+        Which of them each state uses.
     n_entries : int
         Number of entries of all tables.
     moments : str
         How expected logarithms are approximated.
+    logs : bool
+        False gives the weights themselves (zero order only), scaled to be at most about 1.
 
     Returns
     -------
     tuple of array
         Log weights [row, state] up to a constant, and counts [entry].
     """
-    table = jnp.zeros_like(rows)
+    table = jnp.zeros_like(rows) if logs else jnp.ones_like(rows)
     counts = jnp.zeros(n_entries)
-    for entry, uses in states:
-        own = own_moments(rows @ uses, moments)
-        sums = own.sum(axis=1, keepdims=True) - own
-        table = table + expected_log_rising(sums, alpha[entry], moments) @ uses.T
-        counts = counts.at[entry].add(own[0].sum(axis=0))
+    for entry, position in zip(states, uses, strict=True):
+        own = own_moments(_gather(rows, position), moments)
+        total = own.sum(axis=1, keepdims=True)
+        if logs:
+            table = table + _spread(expected_log_rising(total - own, alpha[entry], moments), position)
+        else:
+            weight = (total[0] - own[0] + alpha[entry]) / (total[0].sum() + alpha[entry].sum())
+            table = table * _spread(weight, position)
+        counts = counts.at[entry].add(total[:, 0][0])
     return table, counts
+
+
+def _pattern(position: Uses) -> str:
+    n_states, n_used = len(position), max(position) + 1
+    if n_states % n_used:
+        return "other"
+    if position == tuple(state % n_used for state in range(n_states)):
+        return "tile"
+    return "repeat" if position == tuple(state // (n_states // n_used) for state in range(n_states)) else "other"
+
+
+def _gather(rows: Any, position: Uses) -> Any:
+    """Add up the probabilities of the states that use the same entry: [row, used]."""
+    n_rows, n_states = rows.shape
+    n_used = max(position) + 1
+    pattern = _pattern(position)
+    if pattern == "tile":
+        return rows if n_used == n_states else rows.reshape(n_rows, -1, n_used).sum(axis=1)
+    if pattern == "repeat":
+        return rows.reshape(n_rows, n_used, -1).sum(axis=2)
+    return rows @ np.eye(n_used)[list(position)]
+
+
+def _spread(values: Any, position: Uses) -> Any:
+    """Give every state the value of the entry that it uses: [row, state]."""
+    n_used, n_states = values.shape[1], len(position)
+    pattern = _pattern(position)
+    if pattern == "tile":
+        return values if n_used == n_states else jnp.tile(values, (1, n_states // n_used))
+    return jnp.repeat(values, n_states // n_used, axis=1) if pattern == "repeat" else values[:, list(position)]

@@ -1,4 +1,4 @@
-"""`python tests/benchmarks [case ...]`: measure, print and write docs/benchmarks.md."""
+"""`python tests/benchmarks [case ...]`: measure, print and write docs/benchmarks.md (with `models`: docs/models.md)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ sys.path[:] = [str(_HERE.parent), *(entry for entry in sys.path if Path(entry or
 
 
 def main(arguments: list[str] | None = None) -> int:
-    from benchmarks import cells, report, runner
+    from benchmarks import cells, real, report, runner
+
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == ["models"]:
+        return real.main(arguments[1:])
 
     parser = argparse.ArgumentParser(prog="python tests/benchmarks", description="Benchmarks of bayescrowd.")
     parser.add_argument("case", nargs="*", help=f"cases to run, by default all: {', '.join(cells.CASES)}")
@@ -26,7 +30,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--folder", type=Path, default=runner.ROOT / "build" / "benchmarks", help="where records go")
     parser.add_argument("--page", type=Path, default=runner.ROOT / "docs" / "benchmarks.md", help="the page to write")
     parser.add_argument("--cell", help=argparse.SUPPRESS)
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
+    if given.worker is not None:
+        runner.run_worker(given.worker)
+        return 0
     if given.cell is not None:
         runner.run_cell(given.cell)
         return 0

@@ -52,7 +52,7 @@ def em_fit(*, quick: bool) -> list[Cell]:
 
 
 def nuts(*, quick: bool) -> list[Cell]:
-    """NUTS on small tables: smallest effective sample size per second."""
+    """NUTS and Gibbs sampling of Dawid-Skene on small tables: smallest effective sample size per second."""
     likeness = {"items": 800, "workers": 164, "classes": 2, "per_item": 10}
     tables = {"rte": {"dataset": "rte"}, "rte look-alike": likeness, "anesthesia": {"dataset": "anesthesia"}}
     if quick:
@@ -66,6 +66,12 @@ def nuts(*, quick: bool) -> list[Cell]:
             cells.append(Cell("nuts", at, tool, f"sampling:{name}", data, arguments | short, **how))
 
         add("bayescrowd", "nuts_bayescrowd", {}, repeats=1 if quick else 2)
+        longer = {"chains": 2, "draws": 4000, "keep": 4000}
+        for engine in ("gibbs", "collapsed-gibbs"):
+            how = {"engine": engine}
+            add(f"bayescrowd, {engine}", "gibbs_bayescrowd", how, repeats=1 if quick else 2)
+            if not quick:
+                add(f"bayescrowd, {engine}, 2 chains of 4000", "gibbs_bayescrowd", how | longer, repeats=2)
         if not quick:
             add("bayescrowd, 2 chains of 2000", "nuts_bayescrowd", {"chains": 2, "draws": 2000}, repeats=2)
             add("NumPyro, 1 chain", "nuts_numpyro", {"chains": 1, "near_majority": True}, **peer)
@@ -144,9 +150,65 @@ def skewed(*, quick: bool) -> list[Cell]:
     return [Cell("skewed", size, "bayescrowd", "em:pass_bayescrowd", table, few) for size, table in tables.items()]
 
 
+def vi_pass(*, quick: bool) -> list[Cell]:
+    """One variational pass of Dawid-Skene over 1M labels, after compile."""
+    items, workers, size = (400, 20, "2k") if quick else (200_000, 1000, "1M")
+    table = EVEN | {"items": items, "workers": workers}
+    few: dict[str, Any] = {"few": 2, "many": 8, "repeats": 1} if quick else {}
+
+    def cell(tool: str, name: str, arguments: dict[str, Any], **how: Any) -> Cell:
+        return Cell("vi-pass", size, tool, name, table, few | arguments, **how)
+
+    cells = [cell("collapsed-vi, zero", "bayes:passes", {"engine": "collapsed-vi", "moments": "zero"})]
+    cells += [
+        cell(f"collapsed-vi, {moments}", "bayes:passes", {"engine": "collapsed-vi", "moments": moments})
+        for moments in ("zero-split", "second")
+    ]
+    cells += [cell("vb", "bayes:passes", {"engine": "vb"})]
+    cells += [cell("em, no acceleration", "em:pass_bayescrowd", {"acceleration": "none"})]
+    return [*cells, cell("plain JAX scatter of EM, float32", "em:pass_scatter", {}, ours=False, cap=PEER_CAP)]
+
+
+def gibbs(*, quick: bool) -> list[Cell]:
+    """Collapsed Gibbs sampling of IDBLA: 3 classes, 3 levels, 10 labels per item, after compile."""
+    sizes = {"100": (100, 20)} if quick else {"1,000": (1000, 100), "10,000": (10_000, 1000)}
+    few: dict[str, Any] = {"few": 2, "many": 8, "repeats": 1} if quick else {}
+    cells = []
+    for size, (items, workers) in sizes.items():
+        table = {"items": items, "workers": workers, "classes": 3, "per_item": 10}
+        short = few or ({"few": 20, "many": 60} if items > 1000 else {})
+        warm = short | {"warmup": 5 if quick else 100 if items <= 1000 else 40}
+        size = f"{size} items"
+        plain: dict[str, Any] = {"ours": False, "cap": PEER_CAP}
+        cells.append(Cell("gibbs", size, "collapsed-gibbs, 4 chains", "bayes:sweeps", table, warm))
+        if not quick:
+            cells.append(Cell("gibbs", size, "collapsed-gibbs, 2 chains", "bayes:sweeps", table, warm | {"chains": 2}))
+        cells.append(Cell("gibbs", size, "plain JAX scan, 1 chain", "bayes:sweeps_plain", table, short, **plain))
+        if not quick:
+            four = short | {"chains": 4}
+            cells.append(Cell("gibbs", size, "plain JAX scan, 4 chains", "bayes:sweeps_plain", table, four, **plain))
+            uncollapsed = warm | {"engine": "gibbs"}
+            cells.append(Cell("gibbs", size, "gibbs (blocked), 4 chains", "bayes:sweeps", table, uncollapsed))
+    return cells
+
+
+def gibbs_memory(*, quick: bool) -> list[Cell]:
+    """Peak memory of collapsed Gibbs sampling of IDBLA against draws (100 items, 50 workers, 4 chains)."""
+    table = {"items": 100, "workers": 50, "classes": 3, "per_item": 10}
+    cells = []
+    for draws in (20, 40) if quick else (1000, 20_000):
+        for tool, keep in (("keep=0", {"keep": 0}), ("keep=1000, the default", {})):
+            options = {"draws": draws, "warmup": 10 if quick else 100} | keep
+            cells.append(Cell("gibbs-memory", f"{draws:,} draws", tool, "bayes:peak", table, options))
+    return cells
+
+
 CASES: dict[str, Callable[..., list[Cell]]] = {
     "em-pass": em_pass,
     "em-fit": em_fit,
+    "vi-pass": vi_pass,
+    "gibbs": gibbs,
+    "gibbs-memory": gibbs_memory,
     "nuts": nuts,
     "start": start,
     "recompile": recompile,

@@ -78,7 +78,7 @@ def fit_crowdkit(clock: Clock, table: LabelTable, *, n_iter: int = 100, tol: flo
     }
 
 
-def _per_pass(run: Callable[[int], Any], few: int, many: int, repeats: int) -> float:
+def per_pass(run: Callable[[int], Any], few: int, many: int, repeats: int) -> float:
     """Seconds of one pass: the fastest run of many passes less the fastest run of few, after both ran once."""
     seconds: dict[int, list[float]] = {few: [], many: []}
     for passes in (few, many):
@@ -110,7 +110,7 @@ def pass_bayescrowd(
         done.add((passes, len(fit.idata["optimization"]["objective"])))
 
     with clock:
-        seconds = _per_pass(run, few, many, repeats)
+        seconds = per_pass(run, few, many, repeats)
     if any(asked != got for asked, got in done):
         raise RuntimeError(f"passes asked and made: {sorted(done)}")
     return {"seconds_per_pass": seconds, "labels_per_second": len(table.item) / seconds}
@@ -143,7 +143,7 @@ def pass_scatter(
             return jax.lax.fori_loop(0, count, one, rows)
 
         with clock:
-            seconds = _per_pass(lambda count: passes(start, item, cell, count).block_until_ready(), few, many, repeats)
+            seconds = per_pass(lambda count: passes(start, item, cell, count).block_until_ready(), few, many, repeats)
     return {"seconds_per_pass": seconds, "labels_per_second": len(table.item) / seconds}
 
 
@@ -154,5 +154,5 @@ def pass_crowdkit(clock: Clock, table: LabelTable, *, few: int = 1, many: int = 
     frame = table.frame()
     with clock, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        seconds = _per_pass(lambda count: DawidSkene(n_iter=count, tol=-1.0).fit(frame), few, many, 1)
+        seconds = per_pass(lambda count: DawidSkene(n_iter=count, tol=-1.0).fit(frame), few, many, 1)
     return {"seconds_per_pass": seconds, "labels_per_second": len(table.item) / seconds}

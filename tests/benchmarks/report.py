@@ -22,7 +22,7 @@ those of the process with all its threads: far below the wall seconds, the machi
 
 def page(records: Records, cases: dict[str, Callable[..., Any]]) -> str:
     """The whole page as Markdown."""
-    parts = [HEAD, _conditions(records), "## Budgets\n", _budgets(records)]
+    parts = [HEAD, conditions(records), "## Budgets\n", _budgets(records)]
     for case in cases:
         chosen = {key[1:]: record for key, record in records.items() if key[0] == case}
         if chosen:
@@ -31,7 +31,7 @@ def page(records: Records, cases: dict[str, Callable[..., Any]]) -> str:
     return "\n".join(parts)
 
 
-def _conditions(records: Records) -> str:
+def conditions(records: Records) -> str:
     if not records:
         return "Nothing is on record.\n"
     machine = Counter(record["machine"] for record in records.values()).most_common(1)[0][0]
@@ -49,7 +49,7 @@ def _conditions(records: Records) -> str:
     return f"{when}. Machine: {machine}, no accelerator.{busy} Versions: {listed}.\n"
 
 
-def _number(value: Any, digits: int = 3) -> str:
+def number(value: Any, digits: int = 3) -> str:
     if value is None:
         return ""
     value = float(value)
@@ -61,7 +61,7 @@ def _number(value: Any, digits: int = 3) -> str:
     return f"{value:.0f}" if "e+" in text else text
 
 
-def _table(header: str, rows: Iterable[Iterable[str]]) -> str:
+def table(header: str, rows: Iterable[Iterable[str]]) -> str:
     columns = header.split(" | ")
     lines = [f"| {header} |", "|" + "|".join(["---"] + ["---:"] * (len(columns) - 1)) + "|"]
     lines += ["| " + " | ".join(row) + " |" for row in rows]
@@ -71,7 +71,7 @@ def _table(header: str, rows: Iterable[Iterable[str]]) -> str:
 def _seconds(record: Record) -> str:
     if "failed" in record:
         return "failed"
-    return f"> {record['seconds']:.0f}" if record.get("capped") else _number(record["seconds"])
+    return f"> {record['seconds']:.0f}" if record.get("capped") else number(record["seconds"])
 
 
 def _budgets(records: Records) -> str:
@@ -96,6 +96,26 @@ def _budgets(records: Records) -> str:
             f"{rate / 1e6:.0f}M labels/s" + (f" ({', '.join(against)})" if against else ""),
             holds=rate >= 30e6,
         )
+    add_rate = [get("vi-pass", "1M", f"collapsed-vi, {name}", "labels_per_second") for name in ("zero", "zero-split")]
+    if add_rate[0] is not None:
+        split = f"; zero-split {add_rate[1] / 1e6:.0f}M" if add_rate[1] else ""
+        add(
+            "one collapsed VI pass (moments zero), 5 classes, 1M labels",
+            ">= 30M labels/s",
+            f"{add_rate[0] / 1e6:.0f}M labels/s{split}",
+            holds=add_rate[0] >= 30e6,
+        )
+    update = get("gibbs", "1,000 items", "collapsed-gibbs, 4 chains", "us_per_update")
+    plain = get("gibbs", "1,000 items", "plain JAX scan, 1 chain", "us_per_update")
+    if update is not None:
+        beside = f" (plain JAX scan, 1 chain: {plain:.2f})" if plain else ""
+        work = "collapsed Gibbs, an item update (10 labels, 3 classes, 3 levels)"
+        add(work, "<= 3 us", f"{update:.2f} us{beside}", holds=update <= 3)
+    used = [get("gibbs-memory", f"{draws} draws", "keep=0", "peak_mb") for draws in ("1,000", "20,000")]
+    if used[0] is not None and used[1] is not None:
+        text = f"{used[0]:,.0f} MB and {used[1]:,.0f} MB"
+        work = "collapsed Gibbs, memory of 1,000 and of 20,000 draws, keep=0"
+        add(work, "the same (to 5 %)", text, holds=used[1] <= 1.05 * used[0])
     seconds, peak = (get("em-fit", "5M", "bayescrowd", name) for name in ("seconds", "peak_mb"))
     if seconds is not None and peak is not None:
         add("5M labels, cold, DataFrame to classes", "< 15 s", f"{seconds:.1f} s", holds=seconds < 15)
@@ -111,6 +131,16 @@ def _budgets(records: Records) -> str:
                 f"{rate:.0f}/s = {rate / QUOTED_STAN:.1f} x the quoted figure{beside}",
                 holds=rate >= 10 * QUOTED_STAN,
             )
+    rate = get("nuts", "rte", "bayescrowd, collapsed-gibbs", "ess_per_second")
+    if rate is not None:
+        longer = get("nuts", "rte", "bayescrowd, collapsed-gibbs, 2 chains of 4000", "ess_per_second")
+        more = f"; 2 chains of 4000: {longer:.0f}/s = {longer / QUOTED_STAN:.0f} x" if longer else ""
+        add(
+            "collapsed Gibbs on rte, smallest ESS per second",
+            f">= 60 x {QUOTED_STAN} (Stan, quoted)",
+            f"{rate:.0f}/s = {rate / QUOTED_STAN:.0f} x the quoted figure{more}",
+            holds=rate >= 60 * QUOTED_STAN,
+        )
     for name, most in (("bc.fit(labels), anesthesia", 10.0),):
         taken = get("start", "", name, "process_seconds")
         if taken is not None:
@@ -131,7 +161,7 @@ def _budgets(records: Records) -> str:
         used = get("memory", size, tool, "peak_mb")
         if used is not None:
             add(name, "< 2 GB", f"{used / 1000:.2f} GB", holds=used < 2000)
-    return _table("work | must | measured | holds", rows) if rows else "Nothing is on record.\n"
+    return table("work | must | measured | holds", rows) if rows else "Nothing is on record.\n"
 
 
 def _pass_table(records: dict[tuple[str, str], Record]) -> str:
@@ -143,7 +173,7 @@ def _pass_table(records: dict[tuple[str, str], Record]) -> str:
             rows.append([tool, size, _seconds(record), "", ""])
             continue
         rows.append([tool, size, f"{1e3 * record['seconds_per_pass']:.1f}", f"{rate / 1e6:.1f}", _ratio(ours, rate)])
-    return _table("tool | labels | ms per pass | M labels/s | ours / this", rows)
+    return table("tool | labels | ms per pass | M labels/s | ours / this", rows)
 
 
 def _ratio(top: float | None, bottom: float | None) -> str:
@@ -155,7 +185,7 @@ def _fit_table(records: dict[tuple[str, str], Record]) -> str:
     for (size, tool), record in records.items():
         laps = record.get("laps", {})
         ours = records.get((size, "bayescrowd"), {})
-        passes = _number(record.get("passes"))
+        passes = number(record.get("passes"))
         likelihood = record.get("log_likelihood")
         ratio = ">" * bool(record.get("capped")) + _ratio(record.get("seconds"), ours.get("seconds"))
         accuracy = record.get("accuracy")
@@ -163,16 +193,16 @@ def _fit_table(records: dict[tuple[str, str], Record]) -> str:
             [
                 f"{size}, {tool}",
                 _seconds(record),
-                _number(record.get("cpu_seconds")),
-                _number(laps.get("import"), 2),
+                number(record.get("cpu_seconds")),
+                number(laps.get("import"), 2),
                 passes,
-                _number(record.get("peak_mb")),
+                number(record.get("peak_mb")),
                 "" if likelihood is None else f"{likelihood:,.2f}",
                 "" if accuracy is None else f"{accuracy:.4f}",
                 ratio,
             ]
         )
-    table = _table(
+    lines = table(
         "labels, tool | s | CPU s | of it import, s | passes | peak MB | log likelihood | accuracy | time / ours", rows
     )
     notes = []
@@ -188,9 +218,9 @@ def _fit_table(records: dict[tuple[str, str], Record]) -> str:
         if tool.startswith("bayescrowd") and "laps" in record:
             parts = [record["laps"].get(name) for name in ("import", "labels", "fit", "probabilities")]
             parts += [record.get("compile_seconds"), record.get("compilations")]
-            laps.append([f"{size}, {tool}", *map(_number, parts)])
+            laps.append([f"{size}, {tool}", *map(number, parts)])
     header = "where the time goes, s | import | CrowdLabels | fit | probabilities | of it compiling | programs compiled"
-    return table + said + ("\n" + _table(header, laps) if laps else "")
+    return lines + said + ("\n" + table(header, laps) if laps else "")
 
 
 def _nuts_table(records: dict[tuple[str, str], Record]) -> str:
@@ -202,32 +232,69 @@ def _nuts_table(records: dict[tuple[str, str], Record]) -> str:
             [
                 f"{size}, {tool}",
                 _seconds(record),
-                "" if tool.startswith("Stan") else _number(record.get("cpu_seconds")),  # its chains are other processes
-                _number(record.get("smallest_ess")),
+                "" if tool.startswith("Stan") else number(record.get("cpu_seconds")),  # its chains are other processes
+                number(record.get("smallest_ess")),
                 "" if record.get("largest_rhat") is None else f"{record['largest_rhat']:.3f}",
-                _number(record.get("mean_steps")),
-                _number(rate),
+                number(record.get("mean_steps")),
+                number(rate),
                 _ratio(ours, rate),
             ]
         )
     notes = f"""
 Seconds include compiling but for Stan, whose C++ compile is left out, and exclude imports. 4 chains of 1000 draws after
-500 of warmup, default priors, unless said otherwise; NumPyro runs the model's own program with true classes enumerated
-(float32), from a good start unless said otherwise; ESS is the smallest bulk ESS of all parameters. Stan's figure quoted
-for two cores: {QUOTED_STAN}/s on rte.
+500 of warmup, default priors, by nuts, unless said otherwise; NumPyro runs the model's own program with true classes
+enumerated (float32), from a good start unless said otherwise; ESS is the smallest bulk ESS of all parameters. Stan's
+figure quoted for two cores: {QUOTED_STAN}/s on rte.
 """
     return (
-        _table("data, tool | s | CPU s | smallest ESS | largest R-hat | leapfrog steps | ESS/s | ours / this", rows)
+        table("data, tool | s | CPU s | smallest ESS | largest R-hat | leapfrog steps | ESS/s | ours / this", rows)
         + notes
     )
 
 
+def _vi_table(records: dict[tuple[str, str], Record]) -> str:
+    rates = {tool: record.get("labels_per_second") for (_, tool), record in records.items()}
+    ours = next((rate for tool, rate in rates.items() if tool == "em, no acceleration"), None)
+    rows = []
+    for (size, tool), record in records.items():
+        rate = rates[tool]
+        if rate is None:
+            rows.append([tool, size, _seconds(record), "", ""])
+            continue
+        milliseconds = f"{1e3 * record['seconds_per_pass']:.1f}"
+        rows.append([tool, size, milliseconds, f"{rate / 1e6:.1f}", _ratio(ours, rate)])
+    return table("tool | labels | ms per pass | M labels/s | EM's passes in the time of one", rows)
+
+
+def _gibbs_table(records: dict[tuple[str, str], Record]) -> str:
+    rows = []
+    for (size, tool), record in records.items():
+        if "us_per_update" not in record:
+            rows.append([f"{size}, {tool}", _seconds(record), "", ""])
+            continue
+        plain = records.get((size, "plain JAX scan, 1 chain"), {}).get("us_per_update")
+        update = record["us_per_update"]
+        milliseconds = number(1e3 * record["seconds_per_sweep"])
+        rows.append([f"{size}, {tool}", milliseconds, f"{update:.2f}", _ratio(update, plain)])
+    header = "table, tool | ms per sweep of all chains | us per item update | of the plain scan's, 1 chain"
+    return table(header, rows) + "\nAn item update is wall time / (items x sweeps x chains).\n"
+
+
+def _gibbs_memory_table(records: dict[tuple[str, str], Record]) -> str:
+    names = ("peak_mb", "base_mb")
+    rows = [
+        [f"{size}, {tool}", _seconds(record), *(number(record.get(name)) for name in names)]
+        for (size, tool), record in records.items()
+    ]
+    return table("draws, kept | s | peak MB | of it before the fit", rows)
+
+
 def _start_table(records: dict[tuple[str, str], Record]) -> str:
     rows = [
-        [f"`{tool}`", _number(record.get("process_seconds")), _number(record.get("bare_seconds"))]
+        [f"`{tool}`", number(record.get("process_seconds")), number(record.get("bare_seconds"))]
         for (_, tool), record in records.items()
     ]
-    return _table("process | s | of it Python's own start", rows)
+    return table("process | s | of it Python's own start", rows)
 
 
 def _recompile_table(records: dict[tuple[str, str], Record]) -> str:
@@ -235,9 +302,9 @@ def _recompile_table(records: dict[tuple[str, str], Record]) -> str:
     names += ["compilations_first", "compilations_later"]
     rows = []
     for (size, tool), record in records.items():
-        rows.append([f"{size}, {tool}", *(_number(record.get(name)) for name in names)])
+        rows.append([f"{size}, {tool}", *(number(record.get(name)) for name in names)])
     header = "tables, engine | first fit, s | second | median later | largest later | programs, first | all later"
-    return _table(header, rows)
+    return table(header, rows)
 
 
 def _memory_table(records: dict[tuple[str, str], Record]) -> str:
@@ -249,15 +316,15 @@ def _memory_table(records: dict[tuple[str, str], Record]) -> str:
             continue
         more = record["cells"] - first.get("cells", 0)
         above = record["peak_mb"] - first.get("peak_mb", 0.0)
-        per_cell = _number(1e6 * above / more) if tool == "em" and more > 0 else ""
-        parts = [_number(record["peak_mb"]), _number(record["base_mb"]), per_cell]
+        per_cell = number(1e6 * above / more) if tool == "em" and more > 0 else ""
+        parts = [number(record["peak_mb"]), number(record["base_mb"]), per_cell]
         rows.append([f"{size}, {tool}", _seconds(record), *parts])
     notes = """
 A cell is a (label or item) x state, or an entry of a confusion matrix; bytes are counted against the first row, most of
 which is the compiler's. Dense enumeration, items x workers x states, would take 4,000 MB at 500k labels and 10 classes.
 """
     header = "table, engine | s | peak MB | of it before the fit | bytes per cell more"
-    return _table(header, rows) + notes
+    return table(header, rows) + notes
 
 
 def _skewed_table(records: dict[tuple[str, str], Record]) -> str:
@@ -267,12 +334,15 @@ def _skewed_table(records: dict[tuple[str, str], Record]) -> str:
         else [size, _seconds(record), ""]
         for (size, _), record in records.items()
     ]
-    return _table("table | ms per pass | M labels/s", rows)
+    return table("table | ms per pass | M labels/s", rows)
 
 
 _TABLES: dict[str, Callable[[dict[tuple[str, str], Record]], str]] = {
     "em-pass": _pass_table,
     "em-fit": _fit_table,
+    "vi-pass": _vi_table,
+    "gibbs": _gibbs_table,
+    "gibbs-memory": _gibbs_memory_table,
     "nuts": _nuts_table,
     "start": _start_table,
     "recompile": _recompile_table,

@@ -155,12 +155,27 @@ def run_cells(
 def recorded(cells: Iterable[Cell], folder: Path) -> Records:
     """The latest record of each cell; `stale` tells whether code or versions have changed since."""
     by_mark = Results(folder).by_mark
+    now: dict[bool, str] = {}
     found: Records = {}
     for cell in cells:
         record = by_mark.get(mark(cell))
         if record is not None:
-            found[cell.case, cell.size, cell.tool] = {**record, "stale": record["state"] != state(cell)}
+            now[cell.ours] = now.get(cell.ours) or state(cell)
+            found[cell.case, cell.size, cell.tool] = {**record, "stale": record["state"] != now[cell.ours]}
     return found
+
+
+def data_folder() -> Path | None:
+    """Folder of real data sets, or None."""
+    folder = Path(os.environ.get("BAYESCROWD_DATA") or ROOT.parent / "shared" / "data")
+    return folder if folder.is_dir() else None
+
+
+def run_worker(text: str) -> None:
+    """Do what a JSON text asks of a function of this package; runs in its own process."""
+    job = json.loads(text)
+    module, _, name = job.pop("function").partition(":")
+    getattr(importlib.import_module(f"benchmarks.{module}"), name)(job)
 
 
 def run_cell(text: str) -> None:
@@ -184,8 +199,8 @@ def _missing(cell: Cell) -> str | None:
         return f"{cell.needs} is not installed"
     name = None if cell.table is None else cell.table.get("dataset")
     if name is not None:
-        folder = Path(os.environ.get("BAYESCROWD_DATA") or ROOT.parent / "shared" / "data")
-        if not (folder / name / "labels.csv").is_file():
+        folder = data_folder()
+        if folder is None or not (folder / name / "labels.csv").is_file():
             return f"data set {name!r} is not here: set BAYESCROWD_DATA"
     return None
 
@@ -194,7 +209,7 @@ def _measure(cell: Cell, folder: Path) -> dict[str, Any]:
     if cell.table is not None:
         problem = _process(cell, folder, None)
         if problem is not None:
-            return _stamp({"failed": problem})
+            return stamp({"failed": problem})
     best: dict[str, Any] | None = None
     every = []
     for _ in range(cell.repeats):
@@ -211,10 +226,11 @@ def _measure(cell: Cell, folder: Path) -> dict[str, Any]:
             best = record
         if "failed" in record or record.get("capped"):
             break
-    return _stamp({**(best or {}), "all_seconds": every})
+    return stamp({**(best or {}), "all_seconds": every})
 
 
-def _stamp(record: dict[str, Any]) -> dict[str, Any]:
+def stamp(record: dict[str, Any]) -> dict[str, Any]:
+    """Add date, versions and machine."""
     now = datetime.datetime.now(tz=datetime.UTC)
     return {**record, "date": now.date().isoformat(), "versions": versions(), "machine": machine()}
 
@@ -234,7 +250,7 @@ def _process(cell: Cell, folder: Path, out: Path | None) -> str | None:
         except subprocess.TimeoutExpired:
             return f"ended after {cell.cap + SLACK:.0f} s"
         finally:
-            _end(process)
+            end(process)
         if process.returncode == 0:
             return None
         said.seek(0)
@@ -242,7 +258,7 @@ def _process(cell: Cell, folder: Path, out: Path | None) -> str | None:
         return lines[-1][:300] if lines else f"exit status {process.returncode}"
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def end(process: subprocess.Popen[bytes]) -> None:
     """End a cell's process and all that it started (Stan's chains outlive it otherwise)."""
     try:
         os.killpg(process.pid, signal.SIGKILL)

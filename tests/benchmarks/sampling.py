@@ -1,4 +1,4 @@
-"""NUTS: smallest effective sample size per second, ours, NumPyro's own plain way, and Stan's marginalised program."""
+"""Samplers: smallest effective sample size per second, ours, NumPyro's plain way, and Stan's marginalised program."""
 
 from __future__ import annotations
 
@@ -59,6 +59,22 @@ def nuts_bayescrowd(clock: Clock, table: LabelTable, **options: Any) -> dict[str
         "compile_seconds": compilations.seconds,
         "mean_steps": float(steps.mean()),
         "divergences": int(fit.idata["sample_stats"]["diverging"].sum()),
+        "accuracy": table.accuracy(fit.class_probabilities().to_numpy().argmax(axis=1)[np.argsort(labels.items)]),
+    }
+
+
+def gibbs_bayescrowd(clock: Clock, table: LabelTable, *, engine: str, **options: Any) -> dict[str, Any]:
+    """The same by a Gibbs sampler."""
+    import bayescrowd as bc
+
+    labels = _labels(table)
+    compilations = Compilations()
+    with clock, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit = bc.fit(labels, "dawid-skene", engine=engine, progress=False, **options)
+    return _judged(fit.idata["posterior"].dataset, clock.seconds) | {
+        "compilations": compilations.count,
+        "compile_seconds": compilations.seconds,
         "accuracy": table.accuracy(fit.class_probabilities().to_numpy().argmax(axis=1)[np.argsort(labels.items)]),
     }
 

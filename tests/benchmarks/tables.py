@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import csv
 import hashlib
-import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parents[2]
+from benchmarks.runner import data_folder
 
 
 class LabelTable(NamedTuple):
@@ -53,12 +52,6 @@ def name_of(spec: dict[str, Any]) -> str:
     """File name of a table; it changes with this module."""
     code = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:8]
     return "-".join([*(f"{key}={value}" for key, value in sorted(spec.items())), code])
-
-
-def data_folder() -> Path | None:
-    """Folder of real data sets, or None."""
-    folder = Path(os.environ.get("BAYESCROWD_DATA") or ROOT.parent / "shared" / "data")
-    return folder if folder.is_dir() else None
 
 
 def prepare(spec: dict[str, Any], folder: Path) -> None:

@@ -165,7 +165,9 @@ def test_several_starts() -> None:
 def test_probabilities_at_the_edge() -> None:
     diagnosis = fitted.em().diagnose()
     assert "confusion probabilities are 0 or 1" in _text(diagnosis, "edge")
-    careful = bc.fit(fitted.d1(), bc.DawidSkene(confusion_prior=bc.diagonal(4, 2)), objective="posterior", engine="em").diagnose()
+    careful = bc.fit(
+        fitted.d1(), bc.DawidSkene(confusion_prior=bc.diagonal(4, 2)), objective="posterior", engine="em"
+    ).diagnose()
     assert "edge" not in _codes(careful)
 
 

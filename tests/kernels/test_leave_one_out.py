@@ -140,7 +140,7 @@ def random_rows(plan, seed, spread=0.7):
     """Random probabilities: by item, and in the order of the layout."""
     rng = np.random.default_rng(seed)
     n_items = int(np.asarray(plan.arrays.present).sum())
-    n_states = plan.constants.shape[1]
+    n_states = plan.routes[0].counted.shape[1]
     q = rng.dirichlet(np.full(n_states, spread), n_items)
     rows = np.zeros((plan.arrays.n_rows, n_states))
     rows[np.asarray(plan.arrays.row_of_item)[:n_items]] = q
