@@ -27,7 +27,7 @@ _ITEMS_FOR_LEVELS = 200
 _LABELS_FOR_LEVELS = 10
 """The same with fewer labels than this of a worker per class, on average."""
 
-_LARGE = 3_000_000
+_LARGE = 300_000
 """Labels times states above which the fastest approximation of expectations is taken."""
 
 _SMALL_FOR_NUTS = 10_000

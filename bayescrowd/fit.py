@@ -42,7 +42,7 @@ class Fit:
     >>> import bayescrowd as bc
     >>> fit = bc.fit(bc.datasets.load("anesthesia"))
     >>> fit  # doctest: +ELLIPSIS
-    Fit of dawid-skene by em: 45 items, 5 workers, 4 classes, 315 labels. Converged after ... passes.
+    Fit of dawid-skene by collapsed-vi: 45 items, 5 workers, 4 classes, 315 labels. Converged after ... passes.
     >>> int(fit.consensus().loc[3, "class"])
     2
     """
@@ -139,7 +139,7 @@ class Fit:
         Examples
         --------
         >>> import bayescrowd as bc
-        >>> table = bc.fit(bc.datasets.load("anesthesia")).consensus()
+        >>> table = bc.fit(bc.datasets.load("anesthesia"), engine="em").consensus()
         >>> table.loc[2, ["class", "majority", "tie"]].to_dict()
         {'class': 4, 'majority': 3, 'tie': False}
         """
@@ -162,7 +162,7 @@ class Fit:
         --------
         >>> import bayescrowd as bc
         >>> bc.fit(bc.datasets.load("anesthesia")).class_probabilities().loc[3].round(3).to_dict()
-        {1: 0.0, 2: 1.0, 3: 0.0, 4: 0.0}
+        {1: 0.365, 2: 0.635, 3: 0.0, 4: 0.0}
         """
         return class_probabilities(self._tree, by=by)
 
@@ -341,7 +341,7 @@ class Fit:
         --------
         >>> import bayescrowd as bc
         >>> print(bc.fit(bc.datasets.load("anesthesia")).diagnose().headline)
-        dawid-skene by em on 315 labels (45 items, 5 workers, 4 classes): converged.
+        dawid-skene by collapsed-vi on 315 labels (45 items, 5 workers, 4 classes): converged.
         """
         from bayescrowd.criticism.convergence import diagnose
 
@@ -366,7 +366,7 @@ class Fit:
         >>> path = os.path.join(tempfile.mkdtemp(), "fit.nc")
         >>> bc.fit(bc.datasets.load("anesthesia")).save(path)
         >>> bc.load(path).engine
-        'em'
+        'collapsed-vi'
         """
         store.save(self._tree, path)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable
@@ -20,6 +21,25 @@ if os.environ.get("BAYESCROWD_TYPECHECK", "1") != "0":
     from jaxtyping import install_import_hook
 
     install_import_hook("bayescrowd", "typecheck.checked")
+
+
+_MAPS = Path("/proc/self/maps")
+_MOST_MAPS = 20_000
+_ran = [0]
+
+
+@pytest.fixture(autouse=True)
+def _room_for_compiled_code() -> Any:
+    """Forget compiled code before the process has more memory maps than Linux allows by default (65530)."""
+    yield
+    _ran[0] += 1
+    if _ran[0] % 20 or not _MAPS.is_file() or "jax" not in sys.modules:
+        return
+    with _MAPS.open("rb") as lines:
+        n_maps = sum(1 for _ in lines)
+    if n_maps > _MOST_MAPS:
+        sys.modules["jax"].clear_caches()
+        gc.collect()
 
 
 @pytest.fixture(scope="session")
@@ -48,6 +68,30 @@ def real_data(data_folder: Path | None) -> Callable[[str], Any]:
 
             loaded[name] = bc.datasets.load(name, folder=data_folder)
         return loaded[name]
+
+    return load
+
+
+@pytest.fixture
+def unrepeated(real_data: Callable[[str], Any]) -> Callable[[str], Any]:
+    """`unrepeated(name)`: a data set in which a worker says the same thing of an item but once."""
+
+    def load(name: str) -> Any:
+        import bayescrowd as bc
+
+        labels = real_data(name)
+        frame = labels.to_frame()[["item", "worker", "label"]]
+        truth = labels.truth.dropna()
+        truth = truth[truth.isin(labels.classes)]
+        return bc.CrowdLabels.from_long(
+            frame.assign(truth=frame["item"].map(truth)),
+            item="item",
+            worker="worker",
+            label="label",
+            truth="truth",
+            classes=labels.classes,
+            duplicates="drop-identical",
+        )
 
     return load
 

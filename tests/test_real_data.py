@@ -1,10 +1,11 @@
-"""Real data: accuracies against published figures and independent recomputations, and the default against majority."""
+"""Real data: accuracies against published figures and independent recomputations."""
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
 import pytest
+from scoring import accuracy, hits
 
 import bayescrowd as bc
 from bayescrowd.inference.starts import majority
@@ -18,74 +19,8 @@ pytestmark = [
 ERRORS = {"bluebird": 10.2, "rte": 7.3, "dog": 15.9, "web": 17.4, "trec": 29.8, "sp": 8.5, "product": 6.0}
 """Percent of the items with truth that maximum likelihood gets wrong; half a point covers ties and stopping rules."""
 
-CATEGORICAL = [
-    "food",
-    "politifact",
-    "weather_cf",
-    "plot",
-    "labelme",
-    "music",
-    "ws_video",
-    "bluebird",
-    "temp",
-    "barzan",
-    "face",
-    "weather_amt",
-    "rte",
-    "dog",
-    "sp_amt",
-    "zencrowd_in",
-    "zencrowd_us",
-    "web",
-    "color",
-    "zencrowd_all",
-    "product",
-    "sp",
-    "llmbar",
-    "trec",
-    "adult",
-    "trec_rf10",
-    "fact_eval",
-    "ner_mturk",
-]
-"""Every categorical set with truth and worker ids."""
-
 DAWID_SKENE = {"dog": 0.838, "rte": 0.925, "bluebird": 0.88}
 """Accuracy that Dawid-Skene with default priors reaches."""
-
-
-@pytest.fixture
-def unrepeated(real_data):
-    """`unrepeated(name)`: a data set in which a worker says the same thing of an item but once."""
-
-    def load(name: str) -> bc.CrowdLabels:
-        labels = real_data(name)
-        frame = labels.to_frame()[["item", "worker", "label"]]
-        truth = labels.truth.dropna()
-        truth = truth[truth.isin(labels.classes)]
-        return bc.CrowdLabels.from_long(
-            frame.assign(truth=frame["item"].map(truth)),
-            item="item",
-            worker="worker",
-            label="label",
-            truth="truth",
-            classes=labels.classes,
-            duplicates="drop-identical",
-        )
-
-    return load
-
-
-def hits(table: pd.DataFrame, truth: pd.Series) -> float:
-    """Share of the items with truth that the leading class gets right; ties are shared."""
-    values = table.loc[truth.index].to_numpy()
-    leads = values >= values.max(axis=1, keepdims=True) - 1e-9
-    right = table.columns.to_numpy()[None] == truth.to_numpy()[:, None]
-    return float(((leads & right).sum(axis=1) / leads.sum(axis=1)).mean())
-
-
-def accuracy(fit: bc.Fit) -> float:
-    return hits(fit.class_probabilities(), fit.labels.truth.dropna())
 
 
 def error(fit, labels):
@@ -103,19 +38,6 @@ def test_error_of_maximum_likelihood(name, real_data):
     assert np.diff(objective).min() >= -1e-9 * abs(objective[-1])
     assert fit.converged
     assert error(fit, labels) == pytest.approx(ERRORS[name], abs=0.5)
-
-
-@pytest.mark.parametrize("name", CATEGORICAL)
-def test_the_default_is_no_worse_than_majority(name, unrepeated):
-    """By more than one point, or, below 1000 items with truth, by two standard errors."""
-    labels = unrepeated(name)
-    truth = labels.truth.dropna()
-    votes = hits(pd.DataFrame(majority(labels), index=labels.items, columns=labels.classes), truth)
-    n = len(truth)
-    allowed = 2 * np.sqrt(votes * (1 - votes) / n) if n < 1000 else 0.01
-    fit = bc.fit(labels, progress=False)
-    assert accuracy(fit) >= votes - max(allowed, 0.01 if n < 1000 else 0)
-    assert len(fit.idata.attrs["choice"]) == 2
 
 
 @pytest.mark.parametrize("engine", ["em", "vb", "collapsed-vi"])

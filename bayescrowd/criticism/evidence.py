@@ -78,6 +78,20 @@ def of_the_labels(tree: xr.DataTree) -> list[Finding]:
                 "declare the classes that might have occurred, classes=[...], when you make the labels",
             )
         )
+    said = np.bincount(values(tree, "observed_data", "label_index"), minlength=sizes.n_classes)[: sizes.n_classes]
+    expected = values(tree, "latent", "class_probability").sum(axis=0)
+    silent = (said == 0) & (expected >= 1)
+    if silent.any():
+        findings.append(
+            Finding(
+                "caution",
+                "never-said",
+                f"No worker ever says {shorten(ids(tree, 'class')[silent])}, yet {expected[silent].sum():.0f} items are "
+                f"expected there: only the prior says so, mostly of items without labels.",
+                "give gold, leave the class out with classes=[...], or, where not answering means something, make it a "
+                "label of its own with labels=[...]",
+            )
+        )
     n_by_worker = n_labels_of(tree, "worker")
     workers = ids(tree, "worker")
     if (n_by_worker > 0).sum() == 1:

@@ -71,7 +71,7 @@ def workers(tree: xr.DataTree, *, interval: float = 0.89, bootstrap: int | None 
     Examples
     --------
     >>> import bayescrowd as bc
-    >>> report = bc.fit(bc.datasets.load("anesthesia")).workers()
+    >>> report = bc.fit(bc.datasets.load("anesthesia"), engine="em").workers()
     >>> report["n_labels"].tolist()
     [135, 45, 45, 45, 45]
     >>> report.attrs["intervals"][:18]
@@ -144,7 +144,7 @@ def confusion(
     Examples
     --------
     >>> import bayescrowd as bc
-    >>> bc.fit(bc.datasets.load("anesthesia")).confusion(1).round(2).loc[1, 1]
+    >>> bc.fit(bc.datasets.load("anesthesia"), engine="em").confusion(1).round(2).loc[1, 1]
     np.float64(0.89)
     """
     bounds = None if interval is None else interval_bounds(interval)

@@ -96,7 +96,7 @@ def build_tree(
     --------
     >>> import bayescrowd as bc
     >>> sorted(bc.fit(bc.datasets.load("anesthesia")).idata.children)
-    ['constant_data', 'latent', 'observed_data', 'optimization', 'point_estimate']
+    ['constant_data', 'latent', 'observed_data', 'optimization', 'posterior', 'variational']
     """
     remember(type(model))
     sizes = sizes_of(labels)

@@ -65,6 +65,7 @@ def test_a_peer_that_was_cut_off_is_not_tried_on_larger_sets() -> None:
     assert real.given_up(cell, [cut | {"capped": False}], {"small": 100, "large": 200}) is None
 
 
+@pytest.mark.slow
 def test_a_set_is_judged_resumed_and_reported(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "state", lambda cell: f"ours: {cell.ours}")  # whoever edits the code meanwhile
     sets = real.found_sets(folder)

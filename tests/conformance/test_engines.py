@@ -93,6 +93,7 @@ def far(found, exact, error):
 @pytest.mark.parametrize(
     "model", [TwoLevels(difficulty_prior=np.array([4.0, 2.0])), FixedLevels()], ids=lambda model: model.name
 )
+@pytest.mark.slow
 def test_nuts_with_levels_agrees_with_brute_force(model):
     """Two latents per item, and levels whose tables are fixed."""
     labels = golden()

@@ -122,6 +122,7 @@ SAMPLERS = {
 
 
 @pytest.mark.parametrize("engine", SAMPLERS)
+@pytest.mark.slow
 def test_samplers_do_not_care_about_names_and_order(engine):
     """Within Monte Carlo error; one compilation serves all three, as the shapes are the same."""
     labels = golden()

@@ -110,6 +110,7 @@ def test_its_sites_are_read_off_the_trace():
     np.testing.assert_allclose(sites["ability"].concentration, [[4, 1.5]] * 4)
 
 
+@pytest.mark.slow
 def test_every_engine_that_exists_runs_it():
     """Engines with draws give the exact posterior; the others a sensible point."""
     labels = golden()

@@ -158,6 +158,7 @@ def test_segments_and_chains_begin_where_the_start_says():
     np.testing.assert_array_equal(counts["prevalence"], start.sum(0))
 
 
+@pytest.mark.slow
 def test_long_and_short_items_in_several_segments_agree_with_the_other_sampler():
     rng = np.random.default_rng(2)
     made = bc.simulate(

@@ -143,6 +143,7 @@ def test_factorised_is_a_product_lower_in_bound_and_farther_off():
 
 
 @pytest.mark.parametrize("family", ["factorised", pytest.param("joint", marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_one_level_is_dawid_skene(family):
     labels = crowd()
     options = {"family": family, "max_iter": 60, "tolerance": 0.0}

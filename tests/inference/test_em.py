@@ -103,6 +103,7 @@ def test_the_point_is_never_worse_than_the_trace():
         assert run.extra["log_likelihood_at_point"] >= run.objective.max() - 1e-9
 
 
+@pytest.mark.slow
 def test_squarem_needs_fewer_passes():
     labels = crowd(seed=6, n_items=200, n_workers=5, n_classes=4, labels_per_item=3)
     slow = running.run(labels, FLAT, "em", acceleration="none", **TIGHT)

@@ -65,6 +65,7 @@ def test_gold_is_never_left():
     np.testing.assert_allclose(by_class[[0, 3], [0, 1]], 1, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_whole_weights_are_repeats_where_labels_come_about_in_several_ways():
     rows = [(0, 0, 1), (0, 1, 1), (1, 0, 0), (1, 1, 1), (2, 1, 0)]
     weight = [2.0, 1.0, 3.0, 1.0, 2.0]

@@ -94,6 +94,7 @@ def test_shapes_and_statistics(run):
     assert run.objective is None
 
 
+@pytest.mark.slow
 def test_lp_is_the_density_that_was_walked_on(run):
     points = {name: value[2, 100] for name, value in run.draws.items()}
     (_, _), (energy, _) = checks.potentials(R31, d1(), points)
@@ -112,6 +113,7 @@ def test_chains_begin_dispersed_and_end_alike(run):
     assert rhat < 1.01
 
 
+@pytest.mark.slow
 def test_the_enumerated_program_has_the_same_posterior(exact):
     run = running.run(d1(), R31, "nuts", likelihood="enumerated", chains=2, warmup=300, draws=1000)
     assert far(checks.by_draw(R31, run.draws, d1())[..., 1], exact.class_probability[:, 1]).max() < 4

@@ -171,6 +171,7 @@ def test_minibatches_of_a_long_tailed_table():
     assert np.mean(parts) == pytest.approx(float(full), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_minibatches_find_the_same():
     labels = crowd(seed=0, classes=2)
     whole = running.run(labels, R31, "svi", steps=2000)
@@ -202,6 +203,7 @@ def test_every_kind_of_model(model, batch_size):
 
 
 @pytest.mark.parametrize("model", [TwoLevels(), Ease()], ids=lambda model: model.name)
+@pytest.mark.slow
 def test_any_table(model):
     run = running.run(everything(), model, "svi", steps=20, draws=10, batch_size=2)
     assert run.status.code == "max-iterations"
@@ -334,6 +336,7 @@ def test_settings_are_checked(options, message):
 
 
 @pytest.mark.realdata
+@pytest.mark.slow
 def test_rte(real_data):
     labels = real_data("rte")
     truth = labels.truth.reindex(labels.items)

@@ -26,6 +26,7 @@ def in_threads(n, work):
     return found
 
 
+@pytest.mark.slow
 def test_em_in_threads_gives_what_one_thread_gives():
     # Sizes that nothing else uses, so that every thread finds nothing compiled.
     crowds = [

@@ -78,6 +78,7 @@ def response(model, sizes):
 
 
 @pytest.mark.parametrize(("n_classes", "n_labels"), [(2, 4), pytest.param(3, 3, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_the_given_levels(n_classes, n_labels):
     """Labels may be more than classes: wrong ones are alike."""
     model = bc.FixedIDBLA(easy_error=0.2)

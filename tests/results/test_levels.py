@@ -273,6 +273,7 @@ def test_free_levels_are_ordered_among_themselves() -> None:
 
 @pytest.mark.filterwarnings("ignore::bayescrowd.ConvergenceWarning")  # so few draws cannot agree
 @pytest.mark.parametrize("model", [bc.IDBLA(n_levels=2), bc.FixedIDBLA()])
+@pytest.mark.slow
 def test_end_to_end_by_nuts(model: Any, tmp_path: Path) -> None:
     fit = bc.fit(fitted.d1(), model, engine="nuts", warmup=20, draws=10, chains=2)
     names = model.difficulty_names()
