@@ -50,8 +50,8 @@ def fit(
         which and why.
     engine : str, optional
         How to infer. Approximations: ``"collapsed-vi"``, ``"vb"``, ``"svi"``. Samplers of the posterior: ``"gibbs"``,
-        ``"collapsed-gibbs"``, ``"nuts"``. A point estimate: ``"em"`` (maximum likelihood; priors do not count). By
-        default ``"collapsed-vi"`` where the model allows it.
+        ``"collapsed-gibbs"``, ``"nuts"``. A point estimate: ``"em"`` (maximum likelihood, where priors do not count, or
+        with ``objective="posterior"`` the posterior mode). By default ``"collapsed-vi"`` where the model allows it.
     init : str, Fit or array, optional
         Start: ``"majority"``, ``"ability"`` (majority vote, and difficulty levels by how easy items look), an earlier
         fit, or an array item x class of probabilities. By default ``"ability"`` for models with difficulty levels,

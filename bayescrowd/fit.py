@@ -67,10 +67,9 @@ class Fit:
         Groups: ``posterior`` (or ``point_estimate``), ``latent``, ``log_likelihood``, ``sample_stats`` (or
         ``optimization``), ``observed_data``, ``constant_data``.
 
-        After an engine that samples (nuts) ArviZ takes it as it is. A point estimate (em) has no draws, so no
-        ``posterior``, ``log_likelihood`` and ``sample_stats``: functions of ArviZ that read draws (``summary``,
-        ``ess``, ``rhat``, ``hdi``, ``loo``, ``compare``, plots of draws or traces) need a sampler; read
-        ``point_estimate`` with xarray instead.
+        After an engine that samples (nuts, gibbs, collapsed-gibbs) ArviZ takes it as it is. After an approximation
+        (collapsed-vi, vb, svi) ``az.summary`` and plots of the draws work, ``az.loo`` after svi only. A point estimate
+        (em) and samplers with ``keep=0`` have no draws, so no ``posterior``: read ``point_estimate`` with xarray.
         """
         let_arviz_have_a_label_axis()
         return self._tree

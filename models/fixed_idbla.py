@@ -146,7 +146,7 @@ class FixedIDBLA(Model):
             )
         given = {"easy_error": self.easy_error} | ({} if self.hard_error is None else {"hard_error": self.hard_error})
         for name, value in given.items():
-            if np.ndim(value) or isinstance(value, str | bool) or not 0 < float(value) < 1:
+            if value is None or np.ndim(value) or isinstance(value, str | bool) or not 0 < float(value) < 1:
                 problems.append(f"{name} must be a probability between 0 and 1, not {value!r}")
         guessing = 1 - 1 / sizes.n_labels
         if not problems and sizes.n_labels > 1:

@@ -42,7 +42,7 @@ R_HAT_ENTRY = 1.1
 FEWEST_EFFECTIVE = 100
 """With fewer effective draws of the prevalence or the log-likelihood nothing is called converged."""
 
-_FEWEST_DRAWS = 4
+_FEWEST_DRAWS = 8
 
 
 def check_chains(tree: xr.DataTree) -> pd.DataFrame:
@@ -113,7 +113,8 @@ def too_few(table: pd.DataFrame) -> pd.DataFrame:
     """
     names = table.index.to_numpy().tolist()
     central = np.array([name.startswith("prevalence") or name == "log likelihood" for name in names], bool)
-    short = table[central & (table["ess_bulk"].to_numpy() < FEWEST_EFFECTIVE)]
+    # Too few draws to tell the number of effective ones are too few as well.
+    short = table[central & ~(table["ess_bulk"].to_numpy() >= FEWEST_EFFECTIVE)]
     return short.sort_values("ess_bulk", kind="stable")
 
 

@@ -123,8 +123,10 @@ def _headline(tree: xr.DataTree, converged: bool | None) -> str:
 
 def _status(tree: xr.DataTree) -> list[Finding]:
     sentence = str(tree.attrs["status_sentence"])
-    most = json_attribute(tree, "settings", {}).get("max_iter")
-    higher = f"raise max_iter, for example max_iter={2 * most}" if isinstance(most, int) else "raise max_iter"
+    settings = json_attribute(tree, "settings", {})
+    limit = "steps" if "steps" in settings else "max_iter"
+    most = settings.get(limit)
+    higher = f"raise {limit}, for example {limit}={max(2 * most, 100)}" if isinstance(most, int) else f"raise {limit}"
     remedies = {
         "max-iterations": f"{higher}, or loosen the tolerance, and fit again",
         "interrupted": "fit again without interrupting, init=fit saves time",

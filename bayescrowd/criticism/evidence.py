@@ -86,8 +86,8 @@ def of_the_labels(tree: xr.DataTree) -> list[Finding]:
             Finding(
                 "caution",
                 "never-said",
-                f"No worker ever says {shorten(ids(tree, 'class')[silent])}, yet {expected[silent].sum():.0f} items are "
-                f"expected there: only the prior says so, mostly of items without labels.",
+                f"No worker ever says {shorten(ids(tree, 'class')[silent])}, yet {expected[silent].sum():.0f} items "
+                f"are expected there: only the prior says so, mostly of items without labels.",
                 "give gold, leave the class out with classes=[...], or, where not answering means something, make it a "
                 "label of its own with labels=[...]",
             )

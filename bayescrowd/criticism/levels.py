@@ -14,6 +14,9 @@ __all__ = ["of_the_levels", "permuted_levels"]
 
 _SAME = 1e-6
 
+_HARDLY_USED = 0.01
+"""A level with a smaller share of the items tells no difficulty apart."""
+
 _CLEARLY = 0.25
 """How much more probable, on average over the classes that move, the labels of a permuted level must be than those of a
 level whose classes keep their names."""
@@ -164,14 +167,18 @@ def _alike(tree: xr.DataTree) -> list[Finding]:
 
 
 def _empty(tree: xr.DataTree) -> list[Finding]:
-    empty = _expected(tree) < 1
+    expected = _expected(tree)
+    few = max(1.0, _HARDLY_USED * expected.sum())
+    empty = expected < few
     if not empty.any():
         return []
     names = ids(tree, "difficulty")
+    how_many = "Fewer than one item is" if few == 1 else f"Less than {_HARDLY_USED:.0%} of the items is"
     return [
         Finding(
             "note",
             "empty-level",
-            f"Fewer than one item is expected on difficulty level {shorten(names[empty])}: fewer levels would do.",
+            f"{how_many} expected on difficulty level {shorten(names[empty])}: these labels tell no such difficulty "
+            f"apart, fewer levels would do. bc.item_difficulty(labels) ranks the items anyway.",
         )
     ]

@@ -17,6 +17,7 @@ from bayescrowd.results.words import count_of
 __all__ = ["identify", "monte_carlo", "of_the_draws", "switching", "unnamed"]
 
 _ENOUGH_DRAWS = 400
+_R_HAT_OF_MODES = 1.2
 _USUAL_DRAWS = 1000
 _USUAL_WARMUP = 500
 _MONTE_CARLO = 0.02
@@ -85,7 +86,13 @@ def _agreement(tree: xr.DataTree, table: pd.DataFrame, agreed: bool | None) -> F
         alone = tree["posterior"].sizes["chain"] == 1
         invariant = table[table["invariant"]]
         # One chain has one way to name the classes.
-        switched = not alone and not invariant.empty and bool((invariant["r_hat"] <= R_HAT_KEY).all())
+        switched = (
+            not alone
+            and not invariant.empty
+            and bool((invariant["r_hat"] <= R_HAT_KEY).all())
+            # Chains in different modes disagree grossly; a little is just too short a run.
+            and r_hat > _R_HAT_OF_MODES
+        )
         over = int((table["r_hat"] > np.where(table["key"], R_HAT_KEY, R_HAT_ENTRY)).sum())
         who = "The two halves of the only chain disagree" if alone else "The chains disagree"
         limit = f"{over} of {count_of(len(table), 'quantity')} {'is' if over == 1 else 'are'} above the limit."

@@ -10,7 +10,7 @@ import xarray as xr
 
 from bayescrowd.decisions.arguments import check_interval, check_refits, check_seed
 from bayescrowd.errors import LabelError, ModelError, shorten
-from bayescrowd.results.tree import ids, n_labels_of, parameter_group
+from bayescrowd.results.tree import ids, json_attribute, n_labels_of, parameter_group
 
 __all__ = ["SPAMMER_BITS", "WorkerScores", "confusion", "interval_bounds", "scores", "workers"]
 
@@ -98,6 +98,8 @@ def workers(tree: xr.DataTree, *, interval: float = 0.89, bootstrap: int | None 
 
         spread = refit_scores(tree, bootstrap, seed)
         reason = f"equal-tailed, probability {interval:g}, from {bootstrap} refits to resampled items (bootstrap)"
+    elif json_attribute(tree, "settings", {}).get("keep") == 0:
+        reason = "no draws were kept (keep=0): fit again with keep=1000, or ask for workers(bootstrap=200)"
     else:
         reason = (
             f"{tree.attrs['engine']} gives no draws: ask for workers(bootstrap=200), or fit with an engine that samples"

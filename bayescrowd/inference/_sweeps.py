@@ -6,6 +6,7 @@ computed together, and the groups run side by side.
 
 import concurrent.futures
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -25,6 +26,9 @@ from bayescrowd.model import Model
 __all__ = ["Group", "Kept", "check_sweeps", "groups_of", "log_likelihood", "sample"]
 
 N_GROUPS = 2
+
+_SECONDS_PER_CALL = 0.5
+"""Fewer sweeps are made at once where they take longer than this."""
 
 _DRAWS_LIMIT = 384 * 2**20
 """Bytes of table draws, all chains together, above which fewer are kept."""
@@ -226,19 +230,29 @@ def sample(
 
     def work(group: Group, chains: range) -> None:
         with double_precision():
-            step = max(1, min(settings.warmup // 20, 25))
+            step = 25
             left = settings.warmup
             while left and not stop.is_set():
                 now = min(step, left)
+                begun = time.perf_counter()
                 group.warm(now)
+                if time.perf_counter() - begun > _SECONDS_PER_CALL:
+                    step = max(step // 2, 1)
                 left -= now
                 done[chains[0]] = (settings.warmup - left) * len(chains)
-            left = settings.draws
+            left, since = settings.draws, 0
             while left and not stop.is_set():
-                now = min(schedule.every if schedule.n_kept else step, left)
-                group.draw(now, keep=bool(schedule.n_kept))
+                # Never many sweeps at once, so that an interrupt is answered soon.
+                now = min(schedule.every - since, step, left)
+                begun = time.perf_counter()
+                since += now
+                last = since == schedule.every or now == left
+                group.draw(now, keep=bool(schedule.n_kept) and last)
+                since = 0 if last else since
                 left -= now
                 done[chains[0]] = (settings.warmup + settings.draws - left) * len(chains)
+                if now == step:
+                    step = max(step // 2, 1) if time.perf_counter() - begun > _SECONDS_PER_CALL else step
 
     dealt = groups_of(settings.chains)
     interrupted = False

@@ -71,8 +71,8 @@ def check_settings(settings: Any, *, whole: Sequence[str], numbers: Sequence[str
         require(good, f"{name} must be a whole number of at least 1, not {value!r}")
     for name in numbers:
         value = getattr(settings, name)
-        good = isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
-        require(good, f"{name} must be a number of at least 0, not {value!r}")
+        good = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < np.inf
+        require(good, f"{name} must be a finite number of at least 0, not {value!r}")
 
 
 def random_starts(job: Job, n_starts: int) -> list[np.ndarray]:

@@ -180,6 +180,8 @@ def _advance(
                 updated = _factorised(model, plan, log_weights, rows)
             else:
                 updated = jax.nn.softmax(clamp(log_weights, model, plan.arrays), axis=1)
+        # What an undamped update would change: damping must not look like convergence.
+        wanted = jnp.max(jnp.abs(updated * present - rows))
         updated = (state.damping * rows + (1 - state.damping) * updated) * present
         bound = jax.lax.cond(
             state.n_passes % _EVERY == 0, lambda: _bound(plan, alpha, rows, counts), lambda: state.bound
@@ -189,7 +191,7 @@ def _advance(
         cycling = (back < _CYCLE * change) & (change > limits[0]) & (state.n_passes > 0)
         n_cycles = jnp.where(cycling, state.n_cycles + 1, 0)
         damping = jnp.where(n_cycles >= _CYCLES, jnp.maximum(state.damping, _DAMPING), state.damping)
-        return _State(updated, rows, damping, n_cycles, state.n_passes + 1, bound, change), bound, change
+        return _State(updated, rows, damping, n_cycles, state.n_passes + 1, bound, change), bound, wanted
 
     tolerance, max_steps = limits
     return loops.advance(step, progress, tolerance=jnp.inf, change_tolerance=tolerance, max_steps=max_steps)

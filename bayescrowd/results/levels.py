@@ -266,7 +266,9 @@ def _match_chains(
         return run, switches
     return (
         run._replace(
-            draws=draws or None, state_probability_by_chain=by_chain, state_probability=np.asarray(by_chain.mean(axis=0))
+            draws=draws or None,
+            state_probability_by_chain=by_chain,
+            state_probability=np.asarray(by_chain.mean(axis=0)),
         ),
         switches,
     )

@@ -353,3 +353,9 @@ def test_one_of_everything_is_one() -> None:
     tree = fitted.tree_of(labels, R31, fitted.made_point(labels, R31))
     assert "on 1 label (1 item, 1 worker, 1 class)" in diagnose(tree).headline
     assert "1 item, 1 worker, 1 class, 1 label." in repr(Fit(tree))
+
+
+def test_four_draws_of_one_chain_are_too_few_to_judge() -> None:
+    run = fitted.made_run(fitted.d1(), R31, chains=1, draws=4)
+    diagnosis = diagnose(fitted.tree_of(fitted.d1(), R31, run))
+    assert diagnosis.converged is not True

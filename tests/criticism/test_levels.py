@@ -69,7 +69,7 @@ def test_a_level_without_items_says_nothing_of_names() -> None:
     state[:, 0] = np.eye(3)[np.arange(labels.n_items) % 3]
     diagnosis = _diagnosis(_points(orders=((0, 1, 2), (1, 0, 2)), state_probability=state.reshape(-1, 6)))
     assert "permuted-level" not in _codes(diagnosis)
-    assert "difficulty level '2': fewer levels would do" in _text(diagnosis, "empty-level")
+    assert "difficulty level '2': these labels tell no such difficulty apart" in _text(diagnosis, "empty-level")
     assert _codes(diagnosis)["empty-level"] == "note"
 
 

@@ -371,3 +371,11 @@ def test_priors_by_worker_take_exact_sizes():
     truth = exact.posterior(bc.DawidSkene(confusion_prior=table[:, None]), labels)
     run = running.run(labels, bc.DawidSkene(confusion_prior=table), "collapsed-vi", **TIGHT)
     assert np.abs(run.state_probability - truth.class_probability).max() < 0.15
+
+
+def test_damping_does_not_look_like_convergence():
+    """Steps that damping makes small are measured undamped: the fit takes more passes, and ends in the same place."""
+    free = running.run(golden(), BCC, "collapsed-vi", tolerance=1e-6)
+    slow = running.run(golden(), BCC, "collapsed-vi", tolerance=1e-6, damping=0.99, max_iter=20_000)
+    assert slow.status.code == "converged"
+    np.testing.assert_allclose(slow.state_probability, free.state_probability, atol=1e-5)
