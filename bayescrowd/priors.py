@@ -163,7 +163,9 @@ def _misfit(model: Any, plainest: Any, name: str, sizes: Any) -> list[str]:
     try:
         dataclasses.replace(plainest, **{name: value}).sites(sizes, values=False)
     except (TypeError, ValueError):
-        site = plainest.sites(sizes, values=False).get(name.removesuffix("_prior"))
+        sites, stem = plainest.sites(sizes, values=False), name.removesuffix("_prior")
+        near = [site for known, site in sites.items() if known.startswith(stem) or known.endswith(stem)]
+        site = sites.get(stem, near[0] if near else None)
         wanted = (
             "the table" if site is None else ", ".join(f"{d} ({n})" for d, n in zip(site.dims, site.shape, strict=True))
         )

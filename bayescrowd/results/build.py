@@ -146,7 +146,11 @@ def build_tree(
         groups["original_ids"] = coords.dataset(coords.originals)
     tree = xr.DataTree.from_dict(groups)
     warnings += align.in_words(switches, list(labels.classes))
-    warnings += levels.in_words(level_switches, model.difficulty_names())
+    # Levels that the priors treat alike have no names to lose: putting them back is worth a note, no warning.
+    harmless = [switch for switch in level_switches if switch.action != "reported"]
+    names = model.difficulty_names()
+    warnings += levels.in_words([switch for switch in level_switches if switch not in harmless], names)
+    notes = [*coords.notes, *levels.in_words(harmless, names)]
     converged = {True: "yes", False: "no", None: "unknown"}[run.status.converged]
     tree.attrs = {
         "bayescrowd_format": FORMAT,
@@ -161,7 +165,7 @@ def build_tree(
         "status_sentence": run.status.sentence,
         "converged": converged,
         "warnings": warnings,
-        "notes": coords.notes,
+        "notes": notes,
         "label_notes": list(labels.notes),
         "ordered": int(labels.ordered),
         "label_switching": _json([s._asdict() for s in switches] + [s._asdict() for s in level_switches]),

@@ -167,3 +167,12 @@ def test_easy_and_hard_items_are_recovered(engine):
     assert many[1] > 0.75
     assert many[0] > few[0] + 0.05
     assert many[1] > few[1] + 0.05
+
+
+def test_shapes_that_do_not_fit_are_told_with_the_right_ones():
+    with pytest.raises(ModelError, match=r"confusion_prior has shape \(5, 3, 2, 2\).*worker \(3\), free_difficulty \(1\)"):
+        bc.FixedIDBLA(confusion_prior=np.ones((5, 3, 2, 2))).check(Sizes(4, 3, 2, 2))
+    with pytest.raises(ModelError, match=r"difficulty_prior has shape \(2,\).*difficulty \(3\)"):
+        bc.IDBLA(difficulty_prior=np.array([1.0, 2.0])).check(Sizes(4, 3, 2, 2))
+    with pytest.raises(ModelError, match="easy_error must be a probability"):
+        bc.FixedIDBLA(easy_error=None).check(Sizes(4, 3, 2, 2))
