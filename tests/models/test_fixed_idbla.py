@@ -170,7 +170,9 @@ def test_easy_and_hard_items_are_recovered(engine):
 
 
 def test_shapes_that_do_not_fit_are_told_with_the_right_ones():
-    with pytest.raises(ModelError, match=r"confusion_prior has shape \(5, 3, 2, 2\).*worker \(3\), free_difficulty \(1\)"):
+    with pytest.raises(
+        ModelError, match=r"confusion_prior has shape \(5, 3, 2, 2\).*worker \(3\), free_difficulty \(1\)"
+    ):
         bc.FixedIDBLA(confusion_prior=np.ones((5, 3, 2, 2))).check(Sizes(4, 3, 2, 2))
     with pytest.raises(ModelError, match=r"difficulty_prior has shape \(2,\).*difficulty \(3\)"):
         bc.IDBLA(difficulty_prior=np.array([1.0, 2.0])).check(Sizes(4, 3, 2, 2))
