@@ -155,6 +155,7 @@ def test_a_synthetic_set_with_fixed_levels():
     model = bc.FixedIDBLA(confusion_prior=bc.diagonal(4, 1), prevalence_prior=50.0, difficulty_prior=20.0)
     labels, votes = synthetic(model)
     fit = bc.fit(labels, bc.FixedIDBLA(), engine="collapsed-vi", progress=False)
-    # A third of the items are pure guessing: hardly anything is left to win in accuracy, but it shows.
+    # A third of the items are pure guessing: hardly anything is left to win in accuracy, but workers agree less there.
     assert accuracy(fit) >= votes - 0.01
-    assert (fit.items()["difficulty"] == "hard").mean() == pytest.approx(1 / 3, abs=0.12)
+    agreement = fit.items().groupby("difficulty")["agreement"].mean()
+    assert agreement["easy"] > agreement["hard"] + 0.2

@@ -74,7 +74,10 @@ def test_P33_a_flat_prior_is_said_not_to_name_the_classes():
 @pytest.mark.parametrize("engine", ["collapsed-vi", "vb", pytest.param("gibbs", marks=pytest.mark.slow)])
 def test_P36_adversaries_are_used(engine):
     z, rows = adversaries()
-    fit = bc.fit(of_rows(rows), R31, engine=engine, progress=False)
+    labels = of_rows(rows)
+    # The majority is right on 55 % only: chains that start around it may end in the mode where adversaries are right.
+    init = bc.fit(labels, R31, engine="vb", progress=False) if engine == "gibbs" else None
+    fit = bc.fit(labels, R31, engine=engine, init=init, progress=False)
     assert (fit.consensus()["class"].to_numpy() == z).mean() >= 0.96
     workers = fit.workers()
     assert workers["accuracy"].iloc[:3].between(0.7, 0.88).all()
