@@ -126,7 +126,7 @@ def _status(tree: xr.DataTree) -> list[Finding]:
     settings = json_attribute(tree, "settings", {})
     limit = "steps" if "steps" in settings else "max_iter"
     most = settings.get(limit)
-    higher = f"raise {limit}, for example {limit}={max(2 * most, 100)}" if isinstance(most, int) else f"raise {limit}"
+    higher = f"raise {limit}, for example {limit}={2 * most}" if isinstance(most, int) else f"raise {limit}"
     remedies = {
         "max-iterations": f"{higher}, or loosen the tolerance, and fit again",
         "interrupted": "fit again without interrupting, init=fit saves time",
