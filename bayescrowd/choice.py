@@ -14,7 +14,7 @@ from bayescrowd.data.labels import CrowdLabels
 from bayescrowd.errors import EngineError, ModelError, problems_message, shorten
 from bayescrowd.inference import get as get_engine
 from bayescrowd.inference import names as engine_names
-from bayescrowd.inference.base import Engine
+from bayescrowd.inference.base import Engine, whole_weights
 from bayescrowd.model import At, Model, Sizes, diagonal
 from bayescrowd.models import get as get_model
 from bayescrowd.models import names as model_names
@@ -152,7 +152,7 @@ def _engine_for(model: Model, labels: CrowdLabels | None) -> tuple[Engine, dict[
             {},
             (f"Engine 'vb' was chosen by default: under model {model.name!r} a label comes about in several ways."),
         )
-    fractional = labels is not None and labels.weight is not None and bool((labels.weight % 1 != 0).any())
+    fractional = labels is not None and not whole_weights(labels)
     n_states = model.n_levels * (1 if labels is None else labels.n_classes)
     if fractional or size * n_states > _LARGE:
         why = "weights are not whole numbers" if fractional else f"{size:,} labels are many"

@@ -6,7 +6,7 @@ import xarray as xr
 from bayescrowd.criticism.report import Finding
 from bayescrowd.criticism.sampling import identify
 from bayescrowd.errors import EngineError, ModelError, shorten
-from bayescrowd.inference import get, names
+from bayescrowd.inference import get
 from bayescrowd.inference.base import Engine, Job
 from bayescrowd.inference.progress import reporter
 from bayescrowd.inference.starts import perturbed
@@ -47,8 +47,6 @@ def random_mode(tree: xr.DataTree) -> list[Finding]:
     list of Finding
         One finding; none for models that the engine does not fit.
     """
-    if _ENGINE not in names():
-        return []
     engine, sizes = get(_ENGINE), sizes_of(tree)
     try:
         model = model_of(tree)

@@ -11,7 +11,7 @@ from bayescrowd.errors import LabelError
 from bayescrowd.results.tree import ids, n_labels_of, values
 from bayescrowd.results.votes import ABSTAIN, leading, vote_shares
 
-__all__ = ["class_probabilities", "consensus"]
+__all__ = ["by_pattern", "class_probabilities", "consensus"]
 
 
 def class_probabilities(tree: xr.DataTree, *, by: str = "item") -> pd.DataFrame:
@@ -38,7 +38,7 @@ def class_probabilities(tree: xr.DataTree, *, by: str = "item") -> pd.DataFrame:
     table = pd.DataFrame(
         values(tree, "latent", "class_probability").astype(float), index=ids(tree, "item"), columns=ids(tree, "class")
     )
-    return table if by == "item" else _by_pattern(tree, table, by)
+    return table if by == "item" else by_pattern(tree, table, by)
 
 
 def consensus(
@@ -103,7 +103,7 @@ def consensus(
         },
         index=items,
     )
-    return table if by == "item" else _by_pattern(tree, table, by)
+    return table if by == "item" else by_pattern(tree, table, by, counted=True)
 
 
 def _leaders(table: np.ndarray, items: pd.Index, ties: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -136,8 +136,29 @@ def _named(codes: np.ndarray, classes: pd.Index, items: pd.Index) -> pd.Series:
     return pd.Series(values, index=items, dtype=nullable)
 
 
-def _by_pattern(tree: xr.DataTree, table: pd.DataFrame, by: str) -> pd.DataFrame:
-    """One row per pattern; items of a pattern share their row unless some of them have gold."""
+def by_pattern(tree: xr.DataTree, table: pd.DataFrame, by: str, *, counted: bool = False) -> pd.DataFrame:
+    """Keep one row per response pattern: its first item's, which its other items share unless some have gold.
+
+    Parameters
+    ----------
+    tree : DataTree
+        A result.
+    table : DataFrame by item
+        What to cut down.
+    by : str
+        Must be ``"pattern"``.
+    counted : bool
+        Add ``n_items``, the number of items of each pattern.
+
+    Returns
+    -------
+    DataFrame by pattern
+
+    Raises
+    ------
+    LabelError
+        For another ``by``, or labels without patterns.
+    """
     if by != "pattern":
         raise LabelError(f"by must be 'item' or 'pattern', not {by!r}")
     observed = tree["observed_data"].dataset
@@ -146,6 +167,6 @@ def _by_pattern(tree: xr.DataTree, table: pd.DataFrame, by: str) -> pd.DataFrame
     names = ids(tree, "pattern")
     code, first, count = np.unique(observed["pattern_index"].to_numpy(), return_index=True, return_counts=True)
     rows = table.iloc[first].set_axis(names.take(code), axis=0)
-    if "class" in table.columns and "tie" in table.columns:
+    if counted:
         rows["n_items"] = count
     return rows

@@ -7,7 +7,7 @@ import pandas as pd
 import xarray as xr
 
 from bayescrowd.data.labels import CrowdLabels
-from bayescrowd.decisions.consensus import _by_pattern
+from bayescrowd.decisions.consensus import by_pattern
 from bayescrowd.errors import ModelError
 from bayescrowd.inference import ability
 from bayescrowd.results.tree import ids, n_labels_of, values
@@ -62,8 +62,7 @@ def items(tree: xr.DataTree, *, by: str = "item") -> pd.DataFrame:
     else:
         table = pd.DataFrame(voted, index=index)
     if by != "item":
-        table = _by_pattern(tree, table, by)
-        table["n_items"] = np.unique(values(tree, "observed_data", "pattern_index"), return_counts=True)[1]
+        table = by_pattern(tree, table, by, counted=True)
     if "difficulty" not in table.columns:
         table.attrs["difficulty"] = (
             f"Model {tree.attrs['model']!r} has no difficulty levels. Fit bc.IDBLA() for their probabilities, or ask "

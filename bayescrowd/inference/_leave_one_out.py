@@ -14,15 +14,15 @@ import numpy as np
 from jax.ops import segment_sum
 
 from bayescrowd.data.arrays import LabelArrays, Table, build_arrays
-from bayescrowd.kernels.annotations import item_table
+from bayescrowd.inference.base import padded_arrays, sizes_of
+from bayescrowd.kernels.annotations import annotations_of, item_table
 from bayescrowd.kernels.entries import RouteEntries, route_entries, state_entries
 from bayescrowd.kernels.incidences import Incidences, incidence_table, incidences, most_steps
 from bayescrowd.kernels.leave_one_out import SHORT, Uses, fast_table, state_table
 from bayescrowd.kernels.tables import Tables, tables_of
 from bayescrowd.model import Model
-from bayescrowd.priors import misfits
 
-__all__ = ["Plan", "annotations_of", "group_repeats", "leave_one_out", "plan_of"]
+__all__ = ["Plan", "group_repeats", "leave_one_out", "plan_of"]
 
 
 @jax.tree_util.register_dataclass
@@ -130,12 +130,7 @@ def plan_of(model: Model, labels: Table, *, general: bool = False) -> Plan:
         On the device.
     """
     by_label, by_worker = group_repeats(labels)
-    arrays = build_arrays(by_label, by_annotation=model.uses_item)
-    pad_sizes = not misfits(model, arrays.sizes)
-    if not pad_sizes:
-        # A prior of one value per worker (or item) goes with the exact sizes only.
-        arrays = build_arrays(by_label, pad_sizes=False, by_annotation=model.uses_item)
-    arrays = jax.device_put(arrays)
+    arrays = jax.device_put(padded_arrays(by_label, model))
     tables = tables_of(model, arrays.sizes)
     routes, states, constants = _indices(model, arrays, tables)
     rows_of_worker, steps = None, 1
@@ -143,7 +138,7 @@ def plan_of(model: Model, labels: Table, *, general: bool = False) -> Plan:
         # The worker's labels of an item together are at least as many as those alike.
         steps = most_steps(np.ones(1) if by_worker.weight is None else by_worker.weight)
         steps = steps if by_label.weight is None or most_steps(by_label.weight) else 0
-        rows_of_worker = build_arrays(by_worker, pad_sizes=pad_sizes)
+        rows_of_worker = build_arrays(by_worker, pad_sizes=arrays.sizes != sizes_of(labels))
         rows_of_worker = jax.device_put(dataclasses.replace(rows_of_worker, sizes=arrays.sizes))
     fast = not (general or model.uses_item) and _is_plain(routes[0], states, arrays, tables)
     grouped = None
@@ -202,7 +197,6 @@ def _rows_are_of_workers(
 ) -> bool:
     """Whether the row that a label uses does not depend on the label."""
     position = np.zeros(arrays.sizes.n_workers, np.int64)
-    position[np.asarray(of_workers.cell_worker)] = np.arange(of_workers.n_cells)
     # Padding cells repeat the first worker and come last: take the first cell of each worker.
     first = np.unique(np.asarray(of_workers.cell_worker), return_index=True)
     position[first[0]] = first[1]
@@ -219,32 +213,6 @@ def _rows_are_of_workers(
         for one, other in zip(by_label.entries, by_worker.entries, strict=True)
     )
     return bool(same_counted.all()) and same
-
-
-def annotations_of(arrays: LabelArrays) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """List the annotations of the sliced layout.
-
-    Parameters
-    ----------
-    arrays : LabelArrays
-        The annotations.
-
-    Returns
-    -------
-    tuple of array
-        Row, cell and weight of each.
-    """
-    blocks = np.asarray(arrays.blocks)
-    block, slot = np.nonzero(blocks < arrays.n_cells)
-    row = np.asarray(arrays.block_slice)[block] * blocks.shape[1] + slot
-    weight = np.ones(len(row)) if arrays.block_weight is None else np.asarray(arrays.block_weight)[block, slot]
-    loose = np.asarray(arrays.loose_cell) < arrays.n_cells
-    loose_weight = np.ones(loose.sum()) if arrays.loose_weight is None else np.asarray(arrays.loose_weight)[loose]
-    return (
-        np.concatenate([row, np.asarray(arrays.loose_row)[loose]]),
-        np.concatenate([blocks[block, slot], np.asarray(arrays.loose_cell)[loose]]),
-        np.concatenate([weight, loose_weight]),
-    )
 
 
 def _general(

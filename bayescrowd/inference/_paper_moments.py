@@ -16,8 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.ops import segment_sum
 
-from bayescrowd.inference._leave_one_out import Plan, annotations_of, leave_one_out
+from bayescrowd.inference._leave_one_out import Plan, leave_one_out
 from bayescrowd.inference.base import require
+from bayescrowd.kernels.annotations import annotations_of
 from bayescrowd.kernels.moments import expected_log_rising, own_moments
 from bayescrowd.kernels.tables import concentration
 from bayescrowd.model import Model

@@ -8,8 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayescrowd.data.arrays import LabelArrays, build_arrays
-from bayescrowd.inference._leave_one_out import annotations_of
-from bayescrowd.inference.base import Job, require
+from bayescrowd.inference.base import Job, require, whole_weights
+from bayescrowd.inference.points import draw_states, rows_of
+from bayescrowd.kernels.annotations import annotations_of
 from bayescrowd.kernels.collapsed import Chains, Design, Segment, segment_widths
 from bayescrowd.kernels.entries import RouteEntries, route_entries, state_entries
 from bayescrowd.kernels.tables import Tables, concentration, tables_of
@@ -87,7 +88,7 @@ class Laid:
             "own": "apart" if apart else "listed" if listed else "compared",
             "unit": unit,
             "joint": job.settings.scheme == "joint",
-            "whole": labels.weight is None or bool((labels.weight == np.round(labels.weight)).all()),
+            "whole": whole_weights(labels),
         }
         self.segments, self._slots = self._segments(of_states if not all(same) else None)
         self.design = jax.device_put(Design(segments=self.segments, **design))
@@ -126,7 +127,8 @@ class Laid:
             rows = self.tables.row_of[entry]
             require(
                 (rows == rows[:, :1]).all(),
-                "engine 'collapsed-gibbs' needs the prior of an item's states to come from one row of each table",
+                "engine 'collapsed-gibbs' needs the prior of an item's states to come from one row of each table; use "
+                "engine='gibbs'",
             )
         return np.stack([np.broadcast_to(entry, (n, entry.shape[1])) for entry in states], axis=1).astype(np.int32)
 
@@ -180,15 +182,13 @@ class Laid:
             Before the first sweep.
         """
         n_routes = self.design.index.shape[0]
-        rows = np.zeros((self.arrays.n_rows, start.shape[1]))
-        rows[np.asarray(self.arrays.row_of_item)[: len(start)]] = start
-        edges = np.cumsum(rows, axis=1)
+        rows = rows_of(start, self.arrays)
         index = np.asarray(self.design.index)
         size = len(self.alpha) + self.tables.n_rows + 1
         prior = np.concatenate([self.alpha, np.bincount(self.row_of, self.alpha, self.tables.n_rows), [1.0]])
         counts, states, routes = [], [], []
         for random in randoms:
-            state = (random.random(len(edges))[:, None] * edges[:, -1:] >= edges[:, :-1]).sum(axis=1)
+            state = draw_states(rows, random)
             route = random.integers(0, n_routes, len(self.row))
             used = index[route, self.cell, :, state[self.row]]
             flat = np.bincount(used.ravel(), np.repeat(self.weight, used.shape[1]), size + 1)[:size]

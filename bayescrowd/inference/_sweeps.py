@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 import jax
@@ -16,25 +17,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayescrowd.data.arrays import LabelArrays
-from bayescrowd.inference.base import Job, Run, Status, require, sizes_of, trim
+from bayescrowd.inference.base import DRAWS_LIMIT, LOG_LIKELIHOOD_LIMIT, Job, Run, Status, sizes_of, trim
 from bayescrowd.kernels.entries import chain_joint
 from bayescrowd.kernels.precision import double_precision
 from bayescrowd.kernels.states import marginal
 from bayescrowd.kernels.tables import Tables
 from bayescrowd.model import Model
 
-__all__ = ["Group", "Kept", "check_sweeps", "groups_of", "log_likelihood", "sample"]
+__all__ = ["Group", "Kept", "Schedule", "by_item", "groups_of", "log_likelihood", "sample"]
 
 N_GROUPS = 2
 
 _SECONDS_PER_CALL = 0.5
 """Fewer sweeps are made at once where they take longer than this."""
-
-_DRAWS_LIMIT = 384 * 2**20
-"""Bytes of table draws, all chains together, above which fewer are kept."""
-
-_LOG_LIKELIHOOD_LIMIT = 32_000_000
-"""Values above which the log likelihood of each item and draw is not kept."""
 
 
 @dataclass
@@ -80,25 +75,6 @@ class Group(Protocol):
         """Sweep, add up, and keep the tables of the last sweep if asked to."""
 
 
-def check_sweeps(settings: Any) -> None:
-    """Check the numbers of chains and sweeps.
-
-    Parameters
-    ----------
-    settings : dataclass
-        With ``chains``, ``warmup``, ``draws`` and ``keep``.
-
-    Raises
-    ------
-    EngineError
-        Where one is out of range.
-    """
-    for name, least in (("chains", 1), ("warmup", 0), ("draws", 1), ("keep", 0)):
-        value = getattr(settings, name)
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        require(whole and value >= least, f"{name} must be a whole number of at least {least}, not {value!r}")
-
-
 def groups_of(n_chains: int) -> list[range]:
     """Deal chains into groups.
 
@@ -116,12 +92,26 @@ def groups_of(n_chains: int) -> list[range]:
     return [range(int(first), int(last)) for first, last in zip(edges[:-1], edges[1:], strict=True)]
 
 
-@jax.jit
-def _by_item(table: Any, arrays: LabelArrays) -> Any:
+def by_item(table: Any, arrays: LabelArrays) -> Any:
+    """Sum the states out of the joint tables of several chains.
+
+    Parameters
+    ----------
+    table : array [row, chain, state]
+        Log joint probabilities.
+    arrays : LabelArrays
+        The annotations.
+
+    Returns
+    -------
+    array [chain, row]
+        Log likelihood of each item's labels.
+    """
     return jax.vmap(lambda one: marginal(one, arrays), in_axes=1)(table)
 
 
-def log_likelihood(model: Model, flat: Any, arrays: LabelArrays, tables: Tables) -> Any:
+@partial(jax.jit, static_argnames="tables")
+def log_likelihood(model: Model, flat: Any, arrays: LabelArrays, *, tables: Tables) -> Any:
     """Compute the log likelihood of each item's labels for a draw of every chain.
 
     Parameters
@@ -140,14 +130,7 @@ def log_likelihood(model: Model, flat: Any, arrays: LabelArrays, tables: Tables)
     array [chain, row]
         States summed out.
     """
-    return _log_likelihood(model, flat, arrays, tables=tables)
-
-
-def _log_likelihood_of(model: Model, flat: Any, arrays: LabelArrays, *, tables: Tables) -> Any:
-    return _by_item(chain_joint(model, jnp.log(flat), arrays, tables)[0], arrays)
-
-
-_log_likelihood = jax.jit(_log_likelihood_of, static_argnames="tables")
+    return by_item(chain_joint(model, jnp.log(flat), arrays, tables)[0], arrays)
 
 
 class Schedule:
@@ -164,11 +147,11 @@ class Schedule:
     def __init__(self, job: Job, n_entries: int) -> None:
         settings = job.settings
         self.asked = min(settings.keep, settings.draws)
-        fits = max(_DRAWS_LIMIT // (8 * n_entries * settings.chains), 20)
+        fits = max(DRAWS_LIMIT // (8 * n_entries * settings.chains), 20)
         self.n_kept = min(self.asked, fits)
         self.every = -(-settings.draws // self.n_kept) if self.n_kept else settings.draws
         n_values = settings.chains * self.n_kept * job.labels.n_items
-        self.log_likelihood = 0 < n_values <= _LOG_LIKELIHOOD_LIMIT
+        self.log_likelihood = 0 < n_values <= LOG_LIKELIHOOD_LIMIT
 
     def notes(self) -> list[str]:
         """Say what was not kept.
@@ -181,7 +164,7 @@ class Schedule:
         if self.n_kept < self.asked:
             found.append(
                 f"Kept {self.n_kept} draws of the tables per chain, not {self.asked}: all of them would exceed "
-                f"{_DRAWS_LIMIT / 2**20:.0f} MB. Class probabilities and means use all sweeps."
+                f"{DRAWS_LIMIT / 2**20:.0f} MB. Class probabilities and means use all sweeps."
             )
         if self.n_kept and not self.log_likelihood:
             found.append("the log likelihood of each item and draw was too large to keep")
@@ -325,7 +308,8 @@ def _gather(
     overall = mean.mean(axis=0)
     deviation = np.sqrt(np.maximum(square.mean(axis=0) - overall**2, 0.0))
     if draws is None:
-        notes.append("No draws were kept (keep=0): means of the tables, and class probabilities, use all sweeps.")
+        why = "keep=0" if settings.keep == 0 else "interrupted before the first"
+        notes.append(f"No draws were kept ({why}): means of the tables, and class probabilities, use all sweeps.")
     between = mean.std(axis=0, ddof=1).max() if n_chains > 1 else np.nan
     return Run(
         points=trim(tables.unflatten(overall), job.model, arrays.sizes, exact),

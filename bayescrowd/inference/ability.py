@@ -32,7 +32,7 @@ from scipy.special import expit
 from bayescrowd.data.arrays import Table
 from bayescrowd.errors import EngineError
 
-__all__ = ["Ability", "estimate", "item_levels", "levels", "votes"]
+__all__ = ["Ability", "estimate", "item_levels", "levels", "shares", "votes"]
 
 _LOWEST, _HIGHEST = -6.0, 3.0
 _PRECISION = 1e-10
@@ -225,6 +225,22 @@ def _cuts(end: np.ndarray, n_levels: int) -> list[int]:
             if abs(end[there] - middle) < abs(end[cuts[level]] - middle):
                 cuts[level], moved = there, True
     return cuts
+
+
+def shares(labels: Table) -> np.ndarray:
+    """Give the soft majority vote of every item.
+
+    Parameters
+    ----------
+    labels : CrowdLabels
+        The label table. Labels that are no class do not vote; an item without votes gets equal shares.
+
+    Returns
+    -------
+    array [item, class]
+        Shares of the votes; gold items at their known class. Rows sum to one.
+    """
+    return _shares(labels, votes(labels))
 
 
 def _shares(labels: Table, count: np.ndarray) -> np.ndarray:

@@ -18,8 +18,32 @@ from bayescrowd.inference.progress import Reporter
 from bayescrowd.kernels.precision import double_precision
 from bayescrowd.kernels.states import joint, marginal, responsibilities
 from bayescrowd.model import Model
+from bayescrowd.priors import misfits
 
-__all__ = ["Engine", "Job", "Run", "Status", "conditional", "joint_by_draw", "require", "sizes_of", "trim"]
+__all__ = [
+    "DRAWS_LIMIT",
+    "LOG_LIKELIHOOD_LIMIT",
+    "Engine",
+    "Job",
+    "Run",
+    "Status",
+    "check_numbers",
+    "check_whole",
+    "conditional",
+    "joint_by_draw",
+    "padded_arrays",
+    "require",
+    "require_routes",
+    "sizes_of",
+    "trim",
+    "whole_weights",
+]
+
+DRAWS_LIMIT = 384 * 2**20
+"""Bytes of parameter draws above which fewer are kept, or drawn."""
+
+LOG_LIKELIHOOD_LIMIT = 32_000_000
+"""Values above which the log likelihood of each item and draw is not kept."""
 
 
 @dataclass(frozen=True)
@@ -270,3 +294,103 @@ def require(condition: object, message: str) -> None:
     """
     if not condition:
         raise EngineError(message)
+
+
+def require_routes(name: str, model: Model) -> None:
+    """Refuse models without routes, for engines that count table entries.
+
+    Parameters
+    ----------
+    name : str
+        The engine's.
+    model : Model
+        The model.
+
+    Raises
+    ------
+    EngineError
+        Naming the engines that need none.
+    """
+    require(
+        model.has_routes,
+        f"engine {name!r} needs a model whose labels come about as products of table entries (routes); model "
+        f"{model.name!r} states none; use engine='nuts', 'svi' or 'em', which need none",
+    )
+
+
+def check_whole(settings: Any, **least: int) -> None:
+    """Check that settings are whole numbers.
+
+    Parameters
+    ----------
+    settings : dataclass
+        The settings.
+    **least : int
+        Field -> smallest value allowed.
+
+    Raises
+    ------
+    EngineError
+        Where one is out of range.
+    """
+    for name, smallest in least.items():
+        value = getattr(settings, name)
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        require(whole and value >= smallest, f"{name} must be a whole number of at least {smallest}, not {value!r}")
+
+
+def check_numbers(settings: Any, *names: str) -> None:
+    """Check that settings are finite numbers of at least 0.
+
+    Parameters
+    ----------
+    settings : dataclass
+        The settings.
+    *names : str
+        Fields.
+
+    Raises
+    ------
+    EngineError
+        Where one is out of range.
+    """
+    for name in names:
+        value = getattr(settings, name)
+        number = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < np.inf
+        require(number, f"{name} must be a number of at least 0, not {value!r}")
+
+
+def whole_weights(labels: Table) -> bool:
+    """Say whether labels can be counted: no weights, or whole ones.
+
+    Parameters
+    ----------
+    labels : CrowdLabels
+        The label table.
+
+    Returns
+    -------
+    bool
+    """
+    return labels.weight is None or bool((labels.weight == np.round(labels.weight)).all())
+
+
+def padded_arrays(labels: Table, model: Model) -> LabelArrays:
+    """Lay a table out with sizes rounded up, so that similar tables share compiled code, as far as the priors allow.
+
+    Parameters
+    ----------
+    labels : CrowdLabels
+        The label table.
+    model : Model
+        A prior of one value per worker (or item) goes with the exact sizes only.
+
+    Returns
+    -------
+    LabelArrays
+        On the host.
+    """
+    arrays = build_arrays(labels, by_annotation=model.uses_item)
+    if misfits(model, arrays.sizes):
+        arrays = build_arrays(labels, pad_sizes=False, by_annotation=model.uses_item)
+    return arrays

@@ -25,8 +25,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayescrowd.inference._sequence import Laid
-from bayescrowd.inference._sweeps import Kept, Schedule, check_sweeps, log_likelihood, sample
-from bayescrowd.inference.base import Engine, Job, Run, require
+from bayescrowd.inference._sweeps import Kept, Schedule, log_likelihood, sample
+from bayescrowd.inference.base import Engine, Job, Run, check_whole, require, require_routes
 from bayescrowd.kernels.collapsed import Chains, Design, sweep
 from bayescrowd.kernels.precision import double_precision
 from bayescrowd.kernels.tables import Tables, draw, log_polya
@@ -65,7 +65,7 @@ class Settings:
         EngineError
             Where one is out of range.
         """
-        check_sweeps(self)
+        check_whole(self, chains=1, warmup=0, draws=1, keep=0)
         require(self.scheme in _SCHEMES, f"scheme must be one of {_SCHEMES}, not {self.scheme!r}")
 
 
@@ -151,7 +151,9 @@ class _Group:
             lp = _log_joint(laid.design, laid.alpha, self._chains, tables=tables)
             kept.lp.append(np.asarray(lp))
             if self._schedule.log_likelihood:
-                kept.log_likelihood.append(np.asarray(log_likelihood(self._job.model, flat, laid.arrays, tables)))
+                kept.log_likelihood.append(
+                    np.asarray(log_likelihood(self._job.model, flat, laid.arrays, tables=tables))
+                )
         kept.n_sweeps += n_sweeps
         kept.mean, kept.square, kept.probability = self._totals
         self._totals[0].block_until_ready()
@@ -183,11 +185,7 @@ def run(job: Job) -> Run:
 
 def _check(model: Model, settings: Settings) -> None:
     del settings
-    require(
-        model.has_routes,
-        f"engine 'collapsed-gibbs' needs a model whose labels come about as products of table entries (routes); model "
-        f"{model.name!r} states none; use engine='nuts', 'svi' or 'em', which need none",
-    )
+    require_routes("collapsed-gibbs", model)
 
 
 ENGINE = Engine("collapsed-gibbs", Settings, run, samples=True, check=_check)

@@ -32,10 +32,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayescrowd.inference import _variational as variational
+from bayescrowd.inference._fixpoint import CHUNK, Fixpoint, climb_all, starts_of
 from bayescrowd.inference._leave_one_out import Plan, leave_one_out, plan_of
 from bayescrowd.inference._paper_moments import Symmetric, check_symmetric, paper_update, symmetric_of
-from bayescrowd.inference.base import Engine, Job, Run, require
+from bayescrowd.inference._variational import finish
+from bayescrowd.inference.base import (
+    Engine,
+    Job,
+    Run,
+    check_numbers,
+    check_whole,
+    require,
+    require_routes,
+    whole_weights,
+)
 from bayescrowd.kernels import loops
 from bayescrowd.kernels.entries import clamp
 from bayescrowd.kernels.moments import MOMENTS
@@ -99,7 +109,8 @@ class Settings:
         require(self.family in _FAMILIES, f"family must be one of {_FAMILIES}, not {self.family!r}")
         allowed = (*MOMENTS, "paper")
         require(self.moments in allowed, f"moments must be one of {allowed}, not {self.moments!r}")
-        variational.check_settings(self, whole=("max_iter", "starts", "draws"), numbers=("tolerance", "damping"))
+        check_whole(self, max_iter=1, starts=1, draws=1)
+        check_numbers(self, "tolerance", "damping")
         require(self.damping < 1, f"damping must be below 1, not {self.damping!r}")
         require(
             self.moments != "paper" or self.family == "factorised",
@@ -116,16 +127,6 @@ class _State(NamedTuple):
     n_cycles: Any  # passes in a row that undid the last one
     n_passes: Any
     bound: Any
-    change: Any
-
-
-@jax.jit
-def _begin(plan: Plan, rows: Any, damping: Any) -> loops.Progress[_State]:
-    del plan
-    zero = jnp.zeros((), jnp.int32)
-    return loops.begin(
-        _State(rows, rows, damping, zero, zero, jnp.asarray(0.0), jnp.asarray(jnp.inf)), variational.CHUNK
-    )
 
 
 def _bound(plan: Plan, alpha: Any, rows: Any, counts: Any) -> Any:
@@ -191,7 +192,7 @@ def _advance(
         cycling = (back < _CYCLE * change) & (change > limits[0]) & (state.n_passes > 0)
         n_cycles = jnp.where(cycling, state.n_cycles + 1, 0)
         damping = jnp.where(n_cycles >= _CYCLES, jnp.maximum(state.damping, _DAMPING), state.damping)
-        return _State(updated, rows, damping, n_cycles, state.n_passes + 1, bound, change), bound, wanted
+        return _State(updated, rows, damping, n_cycles, state.n_passes + 1, bound), bound, wanted
 
     tolerance, max_steps = limits
     return loops.advance(step, progress, tolerance=jnp.inf, change_tolerance=tolerance, max_steps=max_steps)
@@ -223,9 +224,8 @@ def run(job: Job) -> Run:
         For fractional weights with moments other than ``"zero"``, or tables that ``moments="paper"`` cannot take.
     """
     settings: Settings = job.settings
-    weight = job.labels.weight
     require(
-        weight is None or settings.moments == "zero" or (weight == np.round(weight)).all(),
+        settings.moments == "zero" or whole_weights(job.labels),
         f"moments={settings.moments!r} needs whole weights, since it counts labels; pass moments='zero'",
     )
     with double_precision():
@@ -242,15 +242,15 @@ def run(job: Job) -> Run:
             how = {"family": settings.family, "moments": settings.moments}
             return _advance(job.model, plan, symmetric, progress, limits, **how)
 
-        fixpoint = variational.Fixpoint(
-            begin=lambda rows: _begin(plan, rows, float(settings.damping)),
-            advance=advance,
-            finish=lambda progress: _finish(job.model, plan, progress.state),
-            name="collapsed variational inference",
-            max_iter=settings.max_iter,
-        )
-        ends = variational.climb_all(job, plan.arrays, fixpoint, variational.random_starts(job, settings.starts))
-        found = variational.finish(job, plan.arrays, plan.tables, fixpoint, ends, draws=settings.draws)
+        def begin(rows: Any) -> Any:
+            zero = jnp.zeros((), jnp.int32)
+            state = _State(rows, rows, jnp.asarray(float(settings.damping)), zero, zero, jnp.asarray(0.0))
+            return loops.begin(state, CHUNK)
+
+        fixpoint = Fixpoint(begin, advance, "collapsed variational inference", "bound", settings.max_iter)
+        ends = climb_all(job, plan.arrays, fixpoint, starts_of(job, settings.starts))
+        finished = [_finish(job.model, plan, end.progress.state) for end in ends]
+        found = finish(job, plan.arrays, plan.tables, ends, finished, draws=settings.draws)
         best = ends[found.extra["best_start"]]
         damping = float(best.progress.state.damping)
     more: list[str] = []
@@ -263,11 +263,7 @@ def run(job: Job) -> Run:
 
 
 def _check(model: Model, settings: Settings) -> None:
-    require(
-        model.has_routes,
-        f"engine 'collapsed-vi' needs a model whose labels come about as products of table entries (a route); model "
-        f"{model.name!r} states none",
-    )
+    require_routes("collapsed-vi", model)
     if settings.moments == "paper":
         check_symmetric(model)
 

@@ -13,7 +13,6 @@ Dawid, Skene (1979), JRSS C 28(1). Varadhan, Roland (2008), Simple and globally 
 convergence of any EM algorithm, Scandinavian Journal of Statistics 35(2), scheme S3.
 """
 
-import time
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -22,14 +21,25 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayescrowd.data.arrays import LabelArrays, Sizes, build_arrays
+from bayescrowd.data.arrays import LabelArrays, Sizes
 from bayescrowd.errors import problems_message
 from bayescrowd.inference import _gradient_em
-from bayescrowd.inference.base import Engine, Job, Run, Status, require, sizes_of, trim
-from bayescrowd.inference.starts import perturbed
+from bayescrowd.inference._fixpoint import CHUNK, Fixpoint, best_of, climb_all, starts_of, status_of
+from bayescrowd.inference.base import (
+    Engine,
+    Job,
+    Run,
+    check_numbers,
+    check_whole,
+    padded_arrays,
+    require,
+    sizes_of,
+    trim,
+)
 from bayescrowd.kernels import loops
+from bayescrowd.kernels.entries import table_counts
 from bayescrowd.kernels.precision import double_precision
-from bayescrowd.kernels.states import joint, marginal, responsibilities, table_counts
+from bayescrowd.kernels.states import joint, marginal, responsibilities
 from bayescrowd.kernels.tables import (
     TINY,
     Tables,
@@ -41,12 +51,9 @@ from bayescrowd.kernels.tables import (
     tables_of,
 )
 from bayescrowd.model import Model
-from bayescrowd.priors import misfits
 
 __all__ = ["ENGINE", "Settings"]
 
-_CHUNK = 64
-_SECONDS_PER_CALL = 0.5
 _ACCELERATIONS = ("squarem", "none")
 
 
@@ -87,16 +94,8 @@ class Settings:
         """
         require(self.objective in ("likelihood", "posterior"), "objective must be 'likelihood' or 'posterior'")
         require(self.acceleration in _ACCELERATIONS, "acceleration must be 'squarem' or 'none'")
-        require(_whole(self.max_iter), f"max_iter must be a whole number of at least 1, not {self.max_iter!r}")
-        require(_whole(self.starts), f"starts must be a whole number of at least 1, not {self.starts!r}")
-        for name in ("tolerance", "change_tolerance"):
-            value = getattr(self, name)
-            number = isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
-            require(number, f"{name} must be a number of at least 0, not {value!r}")
-
-
-def _whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+        check_whole(self, max_iter=1, starts=1)
+        check_numbers(self, "tolerance", "change_tolerance")
 
 
 class _State(NamedTuple):
@@ -113,9 +112,9 @@ class _State(NamedTuple):
 def _begin(model: Model, arrays: LabelArrays, rows: Any, *, tables: Tables, posterior: bool) -> loops.Progress[Any]:
     alpha = concentration(model, arrays.sizes)
     centre = mean(alpha, tables)
-    counts = table_counts(model, jnp.maximum(centre, TINY), rows, arrays, tables)
+    counts = table_counts(model, jnp.log(jnp.maximum(centre, TINY)), rows, arrays, tables)
     point = _maximise(counts, alpha, tables, posterior=posterior)
-    return loops.begin(_State(point, point, point, jnp.asarray(-jnp.inf), jnp.zeros((), jnp.int32)), _CHUNK)
+    return loops.begin(_State(point, point, point, jnp.asarray(-jnp.inf), jnp.zeros((), jnp.int32)), CHUNK)
 
 
 def _leap(base: Any, first: Any, second: Any, tables: Tables) -> Any:
@@ -152,7 +151,7 @@ def _advance(
         objective = jnp.sum(marginal(table, arrays))
         if posterior:
             objective = objective + log_density(floored, alpha, tables, arrays.worker_present)
-        counts = table_counts(model, floored, responsibilities(table, arrays), arrays, tables)
+        counts = table_counts(model, jnp.log(floored), responsibilities(table, arrays), arrays, tables)
         return objective, _maximise(counts, alpha, tables, posterior=posterior)
 
     def plain(state: _State) -> tuple[_State, Any, Any]:
@@ -193,52 +192,6 @@ def _settled(state: _State) -> Any:
     return jnp.where(state.phase == 2, state.second, state.point)
 
 
-def _climb(job: Job, arrays: LabelArrays, tables: Tables, start: np.ndarray, task: str) -> tuple[Any, np.ndarray, bool]:
-    """Run one start to the end; returns the progress, the trace and whether it was interrupted."""
-    settings: Settings = job.settings
-    posterior = settings.objective == "posterior"
-    accelerate = settings.acceleration == "squarem"
-    max_steps = settings.max_iter
-    rows = np.zeros((arrays.n_rows, start.shape[1]))
-    rows[np.asarray(arrays.row_of_item)[: job.labels.n_items]] = start
-    progress = _begin(job.model, arrays, rows, tables=tables, posterior=posterior)
-    job.reporter.start(task, max_steps)
-    traces, steps, done = [], 1 if arrays.blocks.size > 1e6 else _CHUNK, 0
-    try:
-        while True:
-            begun = time.perf_counter()
-            limits = (settings.tolerance, settings.change_tolerance, min(done + steps, max_steps))
-            progress = _advance(
-                job.model, arrays, progress, limits, tables=tables, posterior=posterior, accelerate=accelerate
-            )
-            now = int(progress.n_steps)
-            traces.append(np.asarray(progress.trace)[: now - done])
-            done = now
-            job.reporter.update(done, f"objective {float(progress.objective):.4f}")
-            if int(progress.status) != loops.RUNNING or done >= max_steps:
-                return progress, np.concatenate(traces), False
-            if time.perf_counter() - begun < _SECONDS_PER_CALL:
-                steps = min(2 * steps, _CHUNK)
-    except KeyboardInterrupt:
-        if not traces:
-            raise
-        return progress, np.concatenate(traces), True
-
-
-def _status(progress: Any, n_passes: int, *, interrupted: bool) -> Status:
-    if interrupted:
-        return Status("interrupted", f"Interrupted after {n_passes} passes; the estimate so far is kept.", False)
-    if int(progress.status) == loops.CONVERGED:
-        return Status("converged", f"Converged after {n_passes} passes.", True)
-    if int(progress.status) == loops.FAILED:
-        return Status("failed", "The objective is no longer finite; check priors and weights.", False)
-    return Status(
-        "max-iterations",
-        f"Stopped at {n_passes} passes before converging; raise max_iter or tolerance.",
-        False,
-    )
-
-
 def run(job: Job) -> Run:
     """Run EM from one or several starts.
 
@@ -254,33 +207,36 @@ def run(job: Job) -> Run:
     """
     settings: Settings = job.settings
     exact = sizes_of(job.labels)
-    random = np.random.default_rng(job.seed)
-    starts = [job.start, *(perturbed(job.start, job.labels, random) for _ in range(settings.starts - 1))]
+    starts = starts_of(job, settings.starts)
+    posterior = settings.objective == "posterior"
     if not job.model.has_routes:
         return _gradient_em.run(job, starts)
     with double_precision():
-        arrays = build_arrays(job.labels, by_annotation=job.model.uses_item)
-        if misfits(job.model, arrays.sizes):
-            # A prior of one value per worker (or item) goes with the exact sizes only.
-            arrays = build_arrays(job.labels, pad_sizes=False, by_annotation=job.model.uses_item)
-        if settings.objective == "posterior":
+        arrays = padded_arrays(job.labels, job.model)
+        if posterior:
             _check_concentrations(job.model, arrays.sizes)
         arrays = jax.device_put(arrays)
         tables = tables_of(job.model, arrays.sizes)
-        ends = []
-        for index, start in enumerate(starts):
-            task = "EM" if settings.starts == 1 else f"EM, start {index + 1} of {settings.starts}"
-            ends.append(_climb(job, arrays, tables, start, task))
-            if ends[-1][2]:
-                break
-        objectives = [float(progress.objective) for progress, _, _ in ends]
-        best = int(np.nanargmax(objectives)) if np.isfinite(objectives).any() else 0
-        progress, trace, _ = ends[best]
+        how = {"tables": tables, "posterior": posterior}
+        accelerate = settings.acceleration == "squarem"
+        limits = (settings.tolerance, settings.change_tolerance)
+        fixpoint = Fixpoint(
+            begin=lambda rows: _begin(job.model, arrays, rows, **how),
+            advance=lambda progress, most: _advance(
+                job.model, arrays, progress, (*limits, most), accelerate=accelerate, **how
+            ),
+            name="EM",
+            objective="objective",
+            max_iter=settings.max_iter,
+        )
+        ends = climb_all(job, arrays, fixpoint, starts)
+        objectives = [float(end.progress.objective) for end in ends]
+        best = best_of(objectives)
+        progress = ends[best].progress
         point = _settled(progress.state)
         probability, log_likelihood = _finish(job.model, arrays, tables.unflatten(jnp.maximum(point, TINY)))
         points = trim(tables.unflatten(point), job.model, arrays.sizes, exact)
     rows = np.asarray(arrays.row_of_item)[: exact.n_items]
-    n_passes = int(progress.n_steps)
     return Run(
         points=points,
         draws=None,
@@ -288,10 +244,10 @@ def run(job: Job) -> Run:
         state_probability_by_chain=None,
         log_likelihood=None,
         sample_stats=None,
-        objective=trace,
-        status=_status(progress, n_passes, interrupted=ends[-1][2]),
+        objective=ends[best].trace,
+        status=status_of(ends[best], interrupted=ends[-1].interrupted, objective="objective"),
         extra={
-            "n_passes": n_passes,
+            "n_passes": int(progress.n_steps),
             "log_likelihood_at_point": float(log_likelihood),
             "best_start": best,
             "objective_by_start": objectives,

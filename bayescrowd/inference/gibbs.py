@@ -25,13 +25,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayescrowd.data.arrays import LabelArrays, build_arrays
-from bayescrowd.inference._sweeps import Kept, Schedule, check_sweeps, sample
-from bayescrowd.inference.base import Engine, Job, Run, require
-from bayescrowd.inference.points import dispersed
+from bayescrowd.inference._sweeps import Kept, Schedule, by_item, sample
+from bayescrowd.inference.base import Engine, Job, Run, check_whole, require, require_routes, whole_weights
+from bayescrowd.inference.points import dispersed, draw_states, rows_of
 from bayescrowd.kernels.annotations import cell_counts
 from bayescrowd.kernels.entries import chain_joint, route_entries, spread, state_entries
 from bayescrowd.kernels.precision import double_precision
-from bayescrowd.kernels.states import marginal
 from bayescrowd.kernels.tables import TINY, Tables, concentration, draw, log_density, tables_of
 from bayescrowd.model import Model
 
@@ -68,7 +67,7 @@ class Settings:
         EngineError
             Where one is out of range.
         """
-        check_sweeps(self)
+        check_whole(self, chains=1, warmup=0, draws=1, keep=0)
         require(self.scheme in _SCHEMES, f"scheme must be one of {_SCHEMES}, not {self.scheme!r}")
 
 
@@ -91,7 +90,7 @@ def _sweep(
     """
     log_flat = jnp.log(flat)
     table, logs = chain_joint(model, log_flat, arrays, tables)
-    by_item = jax.vmap(lambda one: marginal(one, arrays), in_axes=1)(table)
+    likelihood = by_item(table, arrays)
     alpha = concentration(model, arrays.sizes)
     prior = jax.vmap(lambda one: log_density(one, alpha, tables, arrays.worker_present))(flat)
     n_states = table.shape[2]
@@ -109,7 +108,7 @@ def _sweep(
     one_hot = (jnp.arange(n_states) == state[..., None]) * jnp.asarray(arrays.present)[:, None, None]
     used = cell_counts(one_hot.reshape(one_hot.shape[0], -1), arrays)
     used = used.reshape(used.shape[0], *one_hot.shape[1:]).transpose(1, 0, 2)
-    return state, used, one_hot, total + probability, by_item, by_item.sum(axis=1) + prior, logs
+    return state, used, one_hot, total + probability, likelihood, likelihood.sum(axis=1) + prior, logs
 
 
 def _categorical(weights: Any, uniform: Any) -> Any:
@@ -141,16 +140,9 @@ class _Group:
         starts = [dispersed(job.model, job.labels, arrays, job.start, random) for random in self._random]
         self._flat = np.stack([np.asarray(tables.flatten(dict(start))) for start in starts])
         n_states = job.model.n_levels * arrays.sizes.n_classes
-        rows = np.zeros((arrays.n_rows, n_states))
-        rows[np.asarray(arrays.row_of_item)[: job.labels.n_items]] = job.start
-        edges = np.cumsum(rows, axis=1)
-        self._state: Any = np.stack(
-            [
-                (random.random(arrays.n_rows)[:, None] * edges[:, -1:] >= edges[:, :-1]).sum(axis=1)
-                for random in self._random
-            ],
-            axis=1,
-        )
+        rows = rows_of(job.start, arrays)
+        # Only the single scheme reads the first states: it draws classes given them.
+        self._state: Any = np.stack([draw_states(rows, random) for random in self._random], axis=1)
         self._blocked = job.settings.scheme == "blocked"
         self._total: Any = jnp.zeros((arrays.n_rows, len(chains), n_states))
 
@@ -158,7 +150,7 @@ class _Group:
         """Sweep once: the running sum, log likelihood [chain, row] and log density [chain] of the tables before it."""
         shape = (1 if self._blocked else 2, self._arrays.n_rows)
         uniform = np.stack([random.random(shape) for random in self._random], axis=2)
-        self._state, used, one_hot, total, by_item, density, logs = _sweep(
+        self._state, used, one_hot, total, likelihood, density, logs = _sweep(
             self._job.model,
             self._arrays,
             self._flat,
@@ -174,7 +166,7 @@ class _Group:
         self._flat = np.stack(
             [draw(random, after, self._tables) for random, after in zip(self._random, self._after, strict=True)]
         )
-        return total, by_item, density
+        return total, likelihood, density
 
     def _split(self, used: np.ndarray, logs: np.ndarray) -> np.ndarray:
         """Draw by which route the labels of each cell came about: binomial thinning, route after route."""
@@ -203,7 +195,7 @@ class _Group:
     def draw(self, n_sweeps: int, *, keep: bool) -> None:
         for index in range(n_sweeps):
             before = self._flat
-            self._total, by_item, density = self._one(self._total)
+            self._total, likelihood, density = self._one(self._total)
             # Given the states every row is Dirichlet: its mean and second moment, not the draw's, are added up.
             row_total = np.stack([self._row_sums(after) for after in self._after])
             mean = self._after / row_total
@@ -215,7 +207,7 @@ class _Group:
                 kept.flat.append(before)
                 kept.lp.append(np.asarray(density))
                 if self._schedule.log_likelihood:
-                    kept.log_likelihood.append(np.asarray(by_item))
+                    kept.log_likelihood.append(np.asarray(likelihood))
         self.kept.n_sweeps += n_sweeps
         self.kept.probability = self._total
 
@@ -238,14 +230,13 @@ def run(job: Job) -> Run:
     EngineError
         For fractional weights where labels come about in several ways.
     """
-    weight = job.labels.weight
     with double_precision():
         arrays = jax.device_put(build_arrays(job.labels, pad=False, by_annotation=job.model.uses_item))
         tables = tables_of(job.model, arrays.sizes)
         alpha = np.asarray(concentration(job.model, arrays.sizes))
         n_routes = len(route_entries(job.model, arrays, tables))
         require(
-            n_routes == 1 or weight is None or bool((weight == np.round(weight)).all()),
+            n_routes == 1 or whole_weights(job.labels),
             f"model {job.model.name!r} counts by which of {n_routes} ways each label came about: engine 'gibbs' needs "
             f"whole weights there; use engine='nuts', 'vb' or 'em'",
         )
@@ -258,11 +249,7 @@ def run(job: Job) -> Run:
 
 def _check(model: Model, settings: Settings) -> None:
     del settings
-    require(
-        model.has_routes,
-        f"engine 'gibbs' needs a model whose labels come about as products of table entries (routes); model "
-        f"{model.name!r} states none; use engine='nuts', 'svi' or 'em', which need none",
-    )
+    require_routes("gibbs", model)
 
 
 ENGINE = Engine("gibbs", Settings, run, samples=True, check=_check)

@@ -29,7 +29,17 @@ from numpyro.infer.initialization import init_to_value
 from numpyro.infer.util import initialize_model
 
 from bayescrowd.data.arrays import LabelArrays, PaddedLabels, build_arrays, build_padded
-from bayescrowd.inference.base import Engine, Job, Run, Status, require, sizes_of
+from bayescrowd.inference.base import (
+    DRAWS_LIMIT,
+    LOG_LIKELIHOOD_LIMIT,
+    Engine,
+    Job,
+    Run,
+    Status,
+    check_whole,
+    require,
+    sizes_of,
+)
 from bayescrowd.inference.points import dispersed
 from bayescrowd.kernels.density import constrain, enumerated_program, marginal_program, potential, unconstrain
 from bayescrowd.kernels.precision import double_precision
@@ -43,12 +53,6 @@ _CHUNK = 50
 _FIRST_CHUNK = 10
 _SECONDS_PER_CALL = (0.3, 1.0)
 """Chunks shorter than the first grow, chunks longer than the second shrink: an interrupt is answered at once."""
-
-_DRAWS_LIMIT = 384 * 2**20
-"""Bytes of parameter draws above which only every so many-th draw is kept."""
-
-_LOG_LIKELIHOOD_LIMIT = 32_000_000
-"""Values above which the log likelihood of each item and draw is not kept."""
 
 _STATS = ("lp", "energy", "acceptance_rate", "n_steps", "diverging", "step_size")
 
@@ -84,10 +88,7 @@ class Settings:
         EngineError
             Where one is out of range.
         """
-        for name, least in (("chains", 1), ("warmup", 1), ("draws", 1), ("max_tree_depth", 1)):
-            value = getattr(self, name)
-            whole = isinstance(value, int) and not isinstance(value, bool)
-            require(whole and value >= least, f"{name} must be a whole number of at least {least}, not {value!r}")
+        check_whole(self, chains=1, warmup=1, draws=1, max_tree_depth=1)
         require(self.likelihood in ("marginal", "enumerated"), "likelihood must be 'marginal' or 'enumerated'")
         require(0 < self.target_accept < 1, f"target_accept must lie between 0 and 1, not {self.target_accept!r}")
 
@@ -213,7 +214,7 @@ def _every(job: Job) -> int:
     settings: Settings = job.settings
     sites = job.model.sites(sizes_of(job.labels), values=False)
     size = sum(math.prod(site.shape) for site in sites.values()) * 8
-    return max(-(-size * settings.chains * settings.draws // _DRAWS_LIMIT), 1)
+    return max(-(-size * settings.chains * settings.draws // DRAWS_LIMIT), 1)
 
 
 def _advance(
@@ -248,7 +249,7 @@ def _sample(job: Job, sampler: _Sampler, chains: list[_Chain], arrays: LabelArra
     goal = settings.chains * (settings.warmup + settings.draws)
     every = _every(job)
     n_values = settings.chains * settings.draws // every * job.labels.n_items
-    keep = _Keep(every, n_values <= _LOG_LIKELIHOOD_LIMIT)
+    keep = _Keep(every, n_values <= LOG_LIKELIHOOD_LIMIT)
     stop = threading.Event()
 
     def work(chain: _Chain) -> None:
@@ -298,7 +299,7 @@ def _gather(job: Job, chains: list[_Chain], arrays: LabelArrays, *, interrupted:
     every = _every(job)
     if every > 1:
         notes.append(
-            f"Kept one of every {every} draws: all draws of the parameters would exceed {_DRAWS_LIMIT / 2**20:.0f} MB. "
+            f"Kept one of every {every} draws: all draws of the parameters would exceed {DRAWS_LIMIT / 2**20:.0f} MB. "
             "Class probabilities use all draws."
         )
     if len(usable) < len(chains):

@@ -15,11 +15,12 @@ from jax.flatten_util import ravel_pytree
 
 from bayescrowd.data.arrays import LabelArrays, Table
 from bayescrowd.kernels.density import constrain, log_prior, potential, unconstrain
-from bayescrowd.kernels.states import joint, marginal, responsibilities, table_counts
+from bayescrowd.kernels.entries import table_counts
+from bayescrowd.kernels.states import joint, marginal, responsibilities
 from bayescrowd.kernels.tables import TINY, Tables, concentration, draw, mean, tables_of
 from bayescrowd.model import Model
 
-__all__ = ["climb", "dispersed", "expect"]
+__all__ = ["away_from_edges", "climb", "dispersed", "draw_states", "expect", "expected_counts", "rows_of"]
 
 _TRUST = 0.5
 """Share of the counts that a dispersed start believes: chains begin wider than the posterior."""
@@ -56,10 +57,8 @@ def dispersed(
     dict
         Site -> value.
     """
-    edges = np.cumsum(start, axis=1)
-    state = (edges < random.random(len(start))[:, None] * edges[:, -1:]).sum(axis=1).clip(max=start.shape[1] - 1)
     rows = np.zeros((arrays.n_rows, start.shape[1]))
-    rows[np.asarray(arrays.row_of_item)[: labels.n_items], state] = 1.0
+    rows[np.asarray(arrays.row_of_item)[: labels.n_items], draw_states(start, random)] = 1.0
     if not model.has_routes:
         neutral = unconstrain(model, arrays.sizes, model.neutral_point(arrays.sizes))
         position = climb(model, arrays, rows, neutral, density="unconstrained", steps=50)
@@ -67,17 +66,96 @@ def dispersed(
         return {name: np.asarray(value) for name, value in constrain(model, arrays.sizes, position).items()}
     tables = tables_of(model, arrays.sizes)
     alpha = np.asarray(concentration(model, arrays.sizes))
-    counts = np.asarray(_counts(model, arrays, rows, tables))
-    flat = draw(random, alpha + _TRUST * counts, tables)
+    counts = np.asarray(expected_counts(model, arrays, rows, tables))
+    flat = away_from_edges(draw(random, alpha + _TRUST * counts, tables), tables, _EDGE)
+    return {name: np.asarray(value) for name, value in tables.unflatten(flat).items()}
+
+
+def rows_of(start: np.ndarray, arrays: LabelArrays) -> np.ndarray:
+    """Lay a start out in the order of the rows of the layout.
+
+    Parameters
+    ----------
+    start : array [item, state]
+        Probabilities of the states.
+    arrays : LabelArrays
+        The layout of these items.
+
+    Returns
+    -------
+    array [row, state]
+        Zeros for padding.
+    """
+    rows = np.zeros((arrays.n_rows, start.shape[1]))
+    rows[np.asarray(arrays.row_of_item)[: len(start)]] = start
+    return rows
+
+
+def draw_states(probability: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """Draw a state for every item.
+
+    Parameters
+    ----------
+    probability : array [item, state]
+        Probabilities of the states; a row of zeros (padding) gives state 0.
+    random : numpy.random.Generator
+        Source of randomness.
+
+    Returns
+    -------
+    int array [item]
+        States.
+    """
+    edges = np.cumsum(probability, axis=1)
+    point = random.random(len(edges))[:, None] * edges[:, -1:]
+    state: np.ndarray = (edges[:, :-1] < point).sum(axis=1)
+    return state
+
+
+def away_from_edges(flat: np.ndarray, tables: Tables, distance: float) -> np.ndarray:
+    """Mix table rows with even ones, so that no log density is infinite.
+
+    Parameters
+    ----------
+    flat : array [entry]
+        Probabilities.
+    tables : Tables
+        Layout of the table entries.
+    distance : float
+        Share of the even rows.
+
+    Returns
+    -------
+    array [entry]
+        Probabilities.
+    """
     width = np.bincount(tables.row_of, minlength=tables.n_rows)[tables.row_of]
-    flat = (1 - _EDGE) * flat + _EDGE / width
-    return {name: np.asarray(value) for name, value in tables.unflatten(jnp.asarray(flat)).items()}
+    mixed: np.ndarray = (1 - distance) * flat + distance / width
+    return mixed
 
 
 @partial(jax.jit, static_argnums=3)
-def _counts(model: Model, arrays: LabelArrays, rows: Any, tables: Tables) -> Any:
+def expected_counts(model: Model, arrays: LabelArrays, rows: Any, tables: Tables) -> Any:
+    """Count the table entries in expectation, alternative routes by their shares under the prior's mean.
+
+    Parameters
+    ----------
+    model : Model
+        A model with routes.
+    arrays : LabelArrays
+        The annotations, exact sizes.
+    rows : array [row, state]
+        Probabilities of the states.
+    tables : Tables
+        Layout of the table entries.
+
+    Returns
+    -------
+    array [entry]
+        Expected counts.
+    """
     centre = jnp.maximum(mean(concentration(model, arrays.sizes), tables), TINY)
-    return table_counts(model, centre, rows, arrays, tables)
+    return table_counts(model, jnp.log(centre), rows, arrays, tables)
 
 
 @partial(jax.jit, static_argnames="posterior")

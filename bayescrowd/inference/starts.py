@@ -15,27 +15,10 @@ import numpy as np
 from bayescrowd.data.arrays import Table
 from bayescrowd.errors import EngineError
 from bayescrowd.inference import ability
+from bayescrowd.inference.ability import shares as majority
 from bayescrowd.model import Model
 
 __all__ = ["level_weights", "majority", "names", "perturbed", "resolve"]
-
-
-def majority(labels: Table) -> np.ndarray:
-    """Share of each class among an item's labels (soft majority vote), gold items at their known class.
-
-    Parameters
-    ----------
-    labels : CrowdLabels
-        The label table. Labels that are no class do not vote; an item without votes gets equal shares.
-
-    Returns
-    -------
-    array [item, class]
-        Rows sum to one.
-    """
-    count = ability.votes(labels)
-    count[count.sum(axis=1) == 0] = 1.0
-    return _clamp(count / count.sum(axis=1, keepdims=True), labels)
 
 
 _CLASSES: dict[str, Callable[[Table], np.ndarray]] = {"majority": majority, "ability": majority}

@@ -19,7 +19,6 @@ Learning Research 20. Kingma, Ba (2015), Adam: a method for stochastic optimizat
 import math
 import time
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import jax
@@ -30,12 +29,21 @@ from bayescrowd.data.arrays import LabelArrays, build_padded
 from bayescrowd.inference import _svi_steps
 from bayescrowd.inference._svi_batches import Batches
 from bayescrowd.inference._svi_steps import CHUNK, EVALUATED, Steps, steps_for
-from bayescrowd.inference.base import Engine, Job, Run, Status, require
-from bayescrowd.inference.points import climb
+from bayescrowd.inference.base import (
+    DRAWS_LIMIT,
+    LOG_LIKELIHOOD_LIMIT,
+    Engine,
+    Job,
+    Run,
+    Status,
+    check_numbers,
+    check_whole,
+    require,
+)
+from bayescrowd.inference.points import away_from_edges, climb, expected_counts, rows_of
 from bayescrowd.kernels.density import unconstrain
 from bayescrowd.kernels.precision import double_precision
-from bayescrowd.kernels.states import table_counts
-from bayescrowd.kernels.tables import TINY, Tables, concentration, mean, tables_of
+from bayescrowd.kernels.tables import concentration, mean, tables_of
 from bayescrowd.model import Model
 
 __all__ = ["ENGINE", "Settings"]
@@ -56,12 +64,6 @@ _FIRST_CHECK = 600
 
 _PASSES = 5
 """Passes over all groups before convergence is looked for."""
-
-_DRAWS_LIMIT = 384 * 2**20
-"""Bytes of parameter draws above which fewer are drawn."""
-
-_LOG_LIKELIHOOD_LIMIT = 32_000_000
-"""Values above which the log likelihood of each item and draw is not kept."""
 
 _TRACE_LIMIT = 2000
 """Most numbers of the ELBO trace; longer ones are averaged over neighbours."""
@@ -111,17 +113,11 @@ class Settings:
         EngineError
             Where one is out of range.
         """
-        for name in ("steps", "particles", "draws", *(() if self.batch_size is None else ("batch_size",))):
-            value = getattr(self, name)
-            whole = isinstance(value, int) and not isinstance(value, bool)
-            require(whole and value >= 1, f"{name} must be a whole number of at least 1, not {value!r}")
+        check_whole(self, steps=1, particles=1, draws=1, **({} if self.batch_size is None else {"batch_size": 1}))
         require(self.likelihood in ("marginal", "enumerated"), "likelihood must be 'marginal' or 'enumerated'")
         require(self.guide in _GUIDES, "guide must be 'normal', 'lowrank' or 'multivariate'")
-        for name, above in (("learning_rate", 0.0), ("tolerance", -TINY)):
-            value = getattr(self, name)
-            number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-            least = "above 0" if above == 0 else "of at least 0"
-            require(number and value > above, f"{name} must be a number {least}, not {value!r}")
+        check_numbers(self, "learning_rate", "tolerance")
+        require(self.learning_rate > 0, f"learning_rate must be a number above 0, not {self.learning_rate!r}")
         if self.likelihood == "enumerated":
             require(self.guide == "normal", "likelihood='enumerated' goes with guide='normal' only; use 'marginal'")
             require(self.batch_size is None, "likelihood='enumerated' takes all items at once; use 'marginal'")
@@ -131,33 +127,21 @@ def _start(job: Job, batches: Batches, first: LabelArrays) -> dict[str, Any]:
     """Place the guide: parameters expected given the start's probabilities, on the unconstrained scale."""
     model, sizes = job.model, batches.sizes
 
-    def rows_of(index: int, arrays: LabelArrays) -> np.ndarray:
-        rows = np.zeros((arrays.n_rows, job.start.shape[1]))
-        members = batches.members[index]
-        rows[np.asarray(arrays.row_of_item)[: len(members)]] = job.start[members]
-        return rows
-
     if not model.has_routes:
         # One group is enough to begin with.
         neutral = unconstrain(model, sizes, model.neutral_point(sizes))
-        return climb(model, first, rows_of(0, first), neutral, density="unconstrained", steps=50)
+        return climb(
+            model, first, rows_of(job.start[batches.members[0]], first), neutral, density="unconstrained", steps=50
+        )
     tables = tables_of(model, sizes)
     alpha = np.asarray(concentration(model, sizes))
     counts = np.zeros(alpha.shape)
     for index in range(batches.n):
         arrays = first if index == 0 else batches.arrays(index)
-        counts += np.asarray(_counts(model, arrays, rows_of(index, arrays), tables))
-    flat = np.asarray(mean(jnp.asarray(alpha + counts), tables))
-    width = np.bincount(tables.row_of, minlength=tables.n_rows)[tables.row_of]
-    flat = (1 - _EDGE) * flat + _EDGE / width
-    values = {name: np.asarray(value) for name, value in tables.unflatten(jnp.asarray(flat)).items()}
-    return unconstrain(model, sizes, values)
-
-
-@partial(jax.jit, static_argnums=3)
-def _counts(model: Model, arrays: LabelArrays, rows: Any, tables: Tables) -> Any:
-    centre = jnp.maximum(mean(concentration(model, arrays.sizes), tables), TINY)
-    return table_counts(model, centre, rows, arrays, tables)
+        rows = rows_of(job.start[batches.members[index]], arrays)
+        counts += np.asarray(expected_counts(model, arrays, rows, tables))
+    flat = away_from_edges(np.asarray(mean(jnp.asarray(alpha + counts), tables)), tables, _EDGE)
+    return unconstrain(model, sizes, tables.unflatten(flat))
 
 
 def _steps(settings: Settings, model: Model, data: Any, scale: float) -> Steps:
@@ -286,11 +270,11 @@ def _gather(job: Job, path: _Path, steps: Steps, batches: Batches, status: Statu
     model, sizes, n_items = job.model, batches.sizes, batches.sizes.n_items
     notes = []
     size = 8 * sum(math.prod(site.shape) for site in model.sites(sizes, values=False).values())
-    n_draws = max(min(settings.draws, _DRAWS_LIMIT // size), 1)
+    n_draws = max(min(settings.draws, DRAWS_LIMIT // size), 1)
     if n_draws < settings.draws:
         notes.append(
             f"Drew {n_draws} times from the guide instead of {settings.draws}: more draws of the parameters would "
-            f"exceed {_DRAWS_LIMIT / 2**20:.0f} MB."
+            f"exceed {DRAWS_LIMIT / 2**20:.0f} MB."
         )
     job.reporter.start("drawing from the guide", n_draws)
     chunks: list[dict[str, np.ndarray]] = []
@@ -299,7 +283,7 @@ def _gather(job: Job, path: _Path, steps: Steps, batches: Batches, status: Statu
         values, ratio = steps.sample(path.carry[1], model, key, first, sizes=sizes, n=EVALUATED)
         chunks.append({name: np.asarray(value) for name, value in values.items()})
         log_ratio.append(np.asarray(ratio))
-    kept = n_draws * n_items <= _LOG_LIKELIHOOD_LIMIT
+    kept = n_draws * n_items <= LOG_LIKELIHOOD_LIMIT
     by_item = np.empty((1, n_draws, n_items)) if kept else None
     probability = np.zeros((n_items, job.start.shape[1]))
     elbo = np.concatenate(log_ratio)[:n_draws]

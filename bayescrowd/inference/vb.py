@@ -20,21 +20,21 @@ Attias (1999), Inferring parameters and structure of latent variable models by v
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from bayescrowd.data.arrays import LabelArrays, build_arrays
-from bayescrowd.inference import _variational as variational
-from bayescrowd.inference.base import Engine, Job, Run, require
+from bayescrowd.data.arrays import LabelArrays
+from bayescrowd.inference._fixpoint import CHUNK, Fixpoint, climb_all, starts_of
+from bayescrowd.inference._variational import finish
+from bayescrowd.inference.base import Engine, Job, Run, check_numbers, check_whole, padded_arrays, require_routes
 from bayescrowd.kernels import loops
-from bayescrowd.kernels.entries import chain_counts, chain_joint
+from bayescrowd.kernels.entries import chain_joint, table_counts
 from bayescrowd.kernels.precision import double_precision
 from bayescrowd.kernels.states import marginal, responsibilities
 from bayescrowd.kernels.tables import Tables, concentration, divergence, expected_log, mean, tables_of
 from bayescrowd.model import Model
-from bayescrowd.priors import misfits
 
 __all__ = ["ENGINE", "Settings"]
 
@@ -71,52 +71,41 @@ class Settings:
         EngineError
             Where one is out of range.
         """
-        variational.check_settings(
-            self, whole=("max_iter", "starts", "draws"), numbers=("tolerance", "change_tolerance")
-        )
-
-
-class _State(NamedTuple):
-    """Concentrations of the tables."""
-
-    alpha: Any
+        check_whole(self, max_iter=1, starts=1, draws=1)
+        check_numbers(self, "tolerance", "change_tolerance")
 
 
 @partial(jax.jit, static_argnames="tables")
-def _begin(model: Model, arrays: LabelArrays, rows: Any, *, tables: Tables) -> loops.Progress[_State]:
+def _begin(model: Model, arrays: LabelArrays, rows: Any, *, tables: Tables) -> loops.Progress[Any]:
     prior = concentration(model, arrays.sizes)
-    _, logs = chain_joint(model, expected_log(prior, tables)[None], arrays, tables)
-    counts = chain_counts(model, rows[:, None], logs, arrays, tables)[0]
-    return loops.begin(_State(prior + counts), variational.CHUNK)
+    return loops.begin(prior + table_counts(model, expected_log(prior, tables), rows, arrays, tables), CHUNK)
 
 
-def _pass(model: Model, arrays: LabelArrays, alpha: Any, prior: Any, tables: Tables) -> tuple[Any, Any, Any]:
-    """Update the states given the tables: bound, probabilities [row, state], logs of the routes."""
-    table, logs = chain_joint(model, expected_log(alpha, tables)[None], arrays, tables)
-    bound = jnp.sum(marginal(table[:, 0], arrays)) - divergence(alpha, prior, tables)
-    return bound, responsibilities(table[:, 0], arrays), logs
+def _pass(model: Model, arrays: LabelArrays, alpha: Any, prior: Any, tables: Tables) -> tuple[Any, Any]:
+    """Update the states given the tables: bound, and probabilities [row, state]."""
+    table = chain_joint(model, expected_log(alpha, tables)[None], arrays, tables)[0][:, 0]
+    return jnp.sum(marginal(table, arrays)) - divergence(alpha, prior, tables), responsibilities(table, arrays)
 
 
 @partial(jax.jit, static_argnames="tables")
 def _advance(
-    model: Model, arrays: LabelArrays, progress: loops.Progress[_State], limits: tuple[Any, Any, Any], *, tables: Tables
-) -> loops.Progress[_State]:
+    model: Model, arrays: LabelArrays, progress: loops.Progress[Any], limits: tuple[Any, Any, Any], *, tables: Tables
+) -> loops.Progress[Any]:
     prior = concentration(model, arrays.sizes)
 
-    def step(state: _State) -> tuple[_State, Any, Any]:
-        bound, rows, logs = _pass(model, arrays, state.alpha, prior, tables)
-        alpha = prior + chain_counts(model, rows[:, None], logs, arrays, tables)[0]
-        change = jnp.max(jnp.abs(mean(alpha, tables) - mean(state.alpha, tables)))
-        return _State(alpha), bound, change
+    def step(alpha: Any) -> tuple[Any, Any, Any]:
+        bound, rows = _pass(model, arrays, alpha, prior, tables)
+        after = prior + table_counts(model, expected_log(alpha, tables), rows, arrays, tables)
+        return after, bound, jnp.max(jnp.abs(mean(after, tables) - mean(alpha, tables)))
 
     tolerance, change_tolerance, max_steps = limits
     return loops.advance(step, progress, tolerance=tolerance, change_tolerance=change_tolerance, max_steps=max_steps)
 
 
 @partial(jax.jit, static_argnames="tables")
-def _finish(model: Model, arrays: LabelArrays, state: _State, *, tables: Tables) -> tuple[Any, Any, Any]:
-    bound, rows, _ = _pass(model, arrays, state.alpha, concentration(model, arrays.sizes), tables)
-    return state.alpha, rows, bound
+def _finish(model: Model, arrays: LabelArrays, alpha: Any, *, tables: Tables) -> tuple[Any, Any, Any]:
+    bound, rows = _pass(model, arrays, alpha, concentration(model, arrays.sizes), tables)
+    return alpha, rows, bound
 
 
 def run(job: Job) -> Run:
@@ -134,36 +123,24 @@ def run(job: Job) -> Run:
     """
     settings: Settings = job.settings
     with double_precision():
-        arrays = build_arrays(job.labels, by_annotation=job.model.uses_item)
-        if misfits(job.model, arrays.sizes):
-            # A prior of one value per worker (or item) goes with the exact sizes only.
-            arrays = build_arrays(job.labels, pad_sizes=False, by_annotation=job.model.uses_item)
-        arrays = jax.device_put(arrays)
+        arrays = jax.device_put(padded_arrays(job.labels, job.model))
         tables = tables_of(job.model, arrays.sizes)
-        fixpoint = variational.Fixpoint(
+        limits = (settings.tolerance, settings.change_tolerance)
+        fixpoint = Fixpoint(
             begin=lambda rows: _begin(job.model, arrays, rows, tables=tables),
-            advance=lambda progress, most: _advance(
-                job.model,
-                arrays,
-                progress,
-                (settings.tolerance, settings.change_tolerance, most),
-                tables=tables,
-            ),
-            finish=lambda progress: _finish(job.model, arrays, progress.state, tables=tables),
+            advance=lambda progress, most: _advance(job.model, arrays, progress, (*limits, most), tables=tables),
             name="variational Bayes",
+            objective="bound",
             max_iter=settings.max_iter,
         )
-        ends = variational.climb_all(job, arrays, fixpoint, variational.random_starts(job, settings.starts))
-        return variational.finish(job, arrays, tables, fixpoint, ends, draws=settings.draws)
+        ends = climb_all(job, arrays, fixpoint, starts_of(job, settings.starts))
+        finished = [_finish(job.model, arrays, end.progress.state, tables=tables) for end in ends]
+        return finish(job, arrays, tables, ends, finished, draws=settings.draws)
 
 
 def _check(model: Model, settings: Settings) -> None:
     del settings
-    require(
-        model.has_routes,
-        f"engine 'vb' needs a model whose labels come about as products of table entries (routes); model "
-        f"{model.name!r} states none",
-    )
+    require_routes("vb", model)
 
 
 ENGINE = Engine("vb", Settings, run, samples=False, check=_check)

@@ -1,4 +1,4 @@
-"""Sums over annotations: the only two kernels that touch every label.
+"""Sums over annotations: the only two kernels that touch every label, and the annotations as a plain list.
 
 `item_table` adds up a table entry per annotation by item; `cell_counts` adds up an item's weights by cell. They are
 linear and transposes of each other, which gives `item_table` its gradient. Both walk the blocks of the sliced layout
@@ -9,11 +9,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from bayescrowd.data.arrays import LabelArrays
 
-__all__ = ["cell_counts", "item_table"]
+__all__ = ["annotations_of", "cell_counts", "item_table"]
 
 
 @jax.custom_vjp
@@ -93,6 +94,32 @@ def cell_counts(rows: Float[Array, "row state"], arrays: LabelArrays) -> Float[A
             values = values * jnp.asarray(arrays.loose_weight)[:, None]
         counts = counts.at[arrays.loose_cell].add(values)
     return counts[:-1]
+
+
+def annotations_of(arrays: LabelArrays) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """List the annotations of the sliced layout, on the host.
+
+    Parameters
+    ----------
+    arrays : LabelArrays
+        The annotations.
+
+    Returns
+    -------
+    tuple of array
+        Row, cell and weight of each.
+    """
+    blocks = np.asarray(arrays.blocks)
+    block, slot = np.nonzero(blocks < arrays.n_cells)
+    row = np.asarray(arrays.block_slice)[block] * blocks.shape[1] + slot
+    weight = np.ones(len(row)) if arrays.block_weight is None else np.asarray(arrays.block_weight)[block, slot]
+    loose = np.asarray(arrays.loose_cell) < arrays.n_cells
+    loose_weight = np.ones(loose.sum()) if arrays.loose_weight is None else np.asarray(arrays.loose_weight)[loose]
+    return (
+        np.concatenate([row, np.asarray(arrays.loose_row)[loose]]),
+        np.concatenate([blocks[block, slot], np.asarray(arrays.loose_cell)[loose]]),
+        np.concatenate([weight, loose_weight]),
+    )
 
 
 def _forward(cells: Any, arrays: LabelArrays) -> tuple[Any, LabelArrays]:

@@ -20,7 +20,6 @@ from bayescrowd.model import Model
 
 __all__ = [
     "RouteEntries",
-    "chain_counts",
     "chain_joint",
     "clamp",
     "route_entries",
@@ -28,6 +27,7 @@ __all__ = [
     "spread",
     "state_entries",
     "state_prior",
+    "table_counts",
 ]
 
 
@@ -198,19 +198,23 @@ def chain_joint(
     return clamp(table + prior, model, arrays), logs
 
 
-def chain_counts(
-    model: Model, rows: Float[Array, "row chain state"], logs: Any, arrays: LabelArrays, tables: Tables
-) -> Float[Array, "chain entry"]:
-    """Count how often each table entry was used, in expectation over states and routes, for several chains.
+def table_counts(
+    model: Model,
+    log_flat: Float[Array, " entry"],
+    rows: Float[Array, "row state"],
+    arrays: LabelArrays,
+    tables: Tables,
+) -> Float[Array, " entry"]:
+    """Count how often each table entry was used, in expectation over states and routes.
 
     Parameters
     ----------
     model : Model
         A model with routes.
-    rows : array [row, chain, state]
-        Weights of the states of each item.
-    logs : array [chain, route, cell, state]
-        From `chain_joint`, for the shares of alternative routes.
+    log_flat : array [entry]
+        Present logarithms (or expected logarithms) of all table entries, for the shares of alternative routes.
+    rows : array [row, state]
+        Probabilities of the states of each item.
     arrays : LabelArrays
         The annotations.
     tables : Tables
@@ -218,17 +222,14 @@ def chain_counts(
 
     Returns
     -------
-    array [chain, entry]
+    array [entry]
         Expected counts.
     """
     routes, states = route_entries(model, arrays, tables), state_entries(model, arrays, tables)
-    n_rows, n_chains, n_states = rows.shape
-    used = cell_counts(rows.reshape(n_rows, n_chains * n_states), arrays)
-    used = used.reshape(-1, n_chains, n_states).transpose(1, 0, 2)
-    shares = jax.nn.softmax(logs, axis=1) if len(routes) > 1 else jnp.ones((n_chains, 1, 1, 1))
-    return jax.vmap(lambda used, share, row: spread(used * share, row, routes, states, tables), in_axes=(0, 0, 1))(
-        used, shares, rows
-    )
+    used = cell_counts(rows, arrays)[None]
+    if len(routes) > 1:
+        used = used * jax.nn.softmax(route_logs(routes, log_flat), axis=0)
+    return spread(used, rows, routes, states, tables)
 
 
 def spread(used: Any, rows: Any, routes: list[RouteEntries], states: list[Any], tables: Tables) -> Any:

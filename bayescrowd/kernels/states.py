@@ -1,4 +1,4 @@
-"""From parameters to the states of items: joint table, marginal likelihood, responsibilities, and counts back.
+"""From parameters to the states of items: joint table, marginal likelihood, responsibilities.
 
 State ``s = difficulty * n_classes + class``. Gold items are clamped: all states of another class have probability zero.
 """
@@ -9,11 +9,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from bayescrowd.data.arrays import LabelArrays
-from bayescrowd.kernels.annotations import cell_counts, item_table
-from bayescrowd.kernels.tables import Tables
+from bayescrowd.kernels.annotations import item_table
 from bayescrowd.model import At, Model, Parameters
 
-__all__ = ["at_cells", "at_states", "joint", "marginal", "responsibilities", "table_counts"]
+__all__ = ["at_cells", "at_states", "joint", "marginal", "responsibilities"]
 
 
 def _states(model: Model, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
@@ -121,53 +120,3 @@ def responsibilities(log_joint: Float[Array, "row state"], arrays: LabelArrays) 
         Rows sum to one; rows of padding are zero, so that they add nothing to counts.
     """
     return jax.nn.softmax(log_joint, axis=1) * jnp.asarray(arrays.present)[:, None]
-
-
-def table_counts(
-    model: Model, flat: Float[Array, " entry"], rows: Float[Array, "row state"], arrays: LabelArrays, tables: Tables
-) -> Float[Array, " entry"]:
-    """Count how often each table entry was used, in expectation over states and routes.
-
-    Parameters
-    ----------
-    model : Model
-        A model with routes.
-    flat : array [entry]
-        Present values of all table entries, for the shares of alternative routes.
-    rows : array [row, state]
-        Probabilities of the states of each item.
-    arrays : LabelArrays
-        The annotations.
-    tables : Tables
-        Layout of the table entries.
-
-    Returns
-    -------
-    array [entry]
-        Expected counts.
-    """
-    at = at_cells(model, arrays)
-    used = cell_counts(rows, arrays)
-    routes = model.routes(at) or []
-    logs = []
-    for route in routes:
-        log_probability = jnp.asarray(route.log_constant, flat.dtype)
-        for name, index in route.cells.items():
-            entry = jnp.log(flat)[tables.entries(name, index)]
-            log_probability = log_probability + jnp.where(route.counted, entry, 0.0)
-        logs.append(jnp.broadcast_to(log_probability, used.shape))
-    shares = jax.nn.softmax(jnp.stack(logs), axis=0) if len(routes) > 1 else jnp.ones((1, 1, 1), flat.dtype)
-    counts = jnp.zeros_like(flat)
-    for route, share in zip(routes, shares, strict=True):
-        weights = used * share * jnp.asarray(route.counted, flat.dtype)
-        for name, index in route.cells.items():
-            entry = jnp.broadcast_to(tables.entries(name, index), used.shape)
-            counts = counts.at[entry].add(weights)
-    states = at_states(model, arrays)
-    for name, index in model.state_cells(states).items():
-        entry = jnp.asarray(tables.entries(name, index))
-        if entry.ndim < 2 or entry.shape[0] == 1:
-            counts = counts.at[entry.reshape(-1)].add(rows.sum(axis=0))
-        else:
-            counts = counts.at[jnp.broadcast_to(entry, rows.shape)].add(rows)
-    return counts

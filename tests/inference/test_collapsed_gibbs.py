@@ -95,7 +95,7 @@ def test_draws_that_are_kept_are_bounded():
     job = Job(R31, d1(), None, get("collapsed-gibbs").settings(draws=10**6, keep=10**6), 0, Recorder())
     n_entries = 2 * 10**5
     schedule = _sweeps.Schedule(job, n_entries)
-    assert schedule.n_kept * job.settings.chains * n_entries * 8 <= _sweeps._DRAWS_LIMIT
+    assert schedule.n_kept * job.settings.chains * n_entries * 8 <= _sweeps.DRAWS_LIMIT
     assert schedule.every * schedule.n_kept >= 10**6
     assert len(schedule.notes()) == 1
     small = _sweeps.Schedule(job._replace(settings=get("gibbs").settings(draws=1001, keep=1000)), 10)

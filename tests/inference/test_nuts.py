@@ -218,7 +218,7 @@ def test_draws_that_would_not_fit_are_thinned_and_said_so(monkeypatch):
     options = {"chains": 2, "warmup": 60, "draws": 70}
     whole = running.run(d1(), R31, "nuts", **options)
     n_bytes = sum(value.nbytes for value in whole.draws.values())
-    monkeypatch.setattr(nuts, "_DRAWS_LIMIT", n_bytes // 3 + 1)
+    monkeypatch.setattr(nuts, "DRAWS_LIMIT", n_bytes // 3 + 1)
     thinned = running.run(d1(), R31, "nuts", **options)
     for name, value in whole.draws.items():
         np.testing.assert_array_equal(thinned.draws[name], value[:, ::3])

@@ -296,8 +296,8 @@ def test_a_bound_that_is_nowhere_finite_is_a_failure():
 
 
 def test_few_draws_where_many_would_not_fit(monkeypatch):
-    monkeypatch.setattr("bayescrowd.inference.svi._DRAWS_LIMIT", 14 * 8 * 30)
-    monkeypatch.setattr("bayescrowd.inference.svi._LOG_LIKELIHOOD_LIMIT", 100)
+    monkeypatch.setattr("bayescrowd.inference.svi.DRAWS_LIMIT", 14 * 8 * 30)
+    monkeypatch.setattr("bayescrowd.inference.svi.LOG_LIKELIHOOD_LIMIT", 100)
     monkeypatch.setattr("bayescrowd.inference.svi._TRACE_LIMIT", 40)
     run = running.run(d1(), R31, "svi", steps=100)
     assert run.draws["confusion"].shape[1] == 30

@@ -248,8 +248,8 @@ def test_a_failure_in_a_chain_is_not_swallowed(engine, monkeypatch):
 def test_large_samples_are_kept_in_part_and_said_so(engine, monkeypatch):
     whole = running.run(d1(), R31, engine, chains=2, warmup=5, draws=60)
     n_bytes = sum(value.nbytes for value in whole.draws.values())
-    monkeypatch.setattr(_sweeps, "_DRAWS_LIMIT", n_bytes // 2 + 1)
-    monkeypatch.setattr(_sweeps, "_LOG_LIKELIHOOD_LIMIT", 100)
+    monkeypatch.setattr(_sweeps, "DRAWS_LIMIT", n_bytes // 2 + 1)
+    monkeypatch.setattr(_sweeps, "LOG_LIKELIHOOD_LIMIT", 100)
     part = running.run(d1(), R31, engine, chains=2, warmup=5, draws=60)
     assert part.draws["confusion"].shape[1] == 30
     assert part.log_likelihood is None

@@ -56,10 +56,10 @@ def test_counts_of_every_chain_are_loops(model):
     q = rng.dirichlet(np.ones(n_states), (labels.n_items, 2))
     with double_precision():
         _, arrays, tables, logs = given(model, labels)
-        rows = np.zeros((arrays.n_rows, 2, n_states))
-        rows[np.asarray(arrays.row_of_item)[: labels.n_items]] = q
-        _, routes = entries.chain_joint(model, logs, arrays, tables)
-        counts = np.asarray(entries.chain_counts(model, jnp.asarray(rows), routes, arrays, tables))
+        rows = np.zeros((2, arrays.n_rows, n_states))
+        rows[:, np.asarray(arrays.row_of_item)[: labels.n_items]] = q.transpose(1, 0, 2)
+        one = lambda log_flat, rows: entries.table_counts(model, log_flat, rows, arrays, tables)
+        counts = np.asarray(jax.vmap(one)(jnp.asarray(logs), jnp.asarray(rows)))
     for chain in range(2):
         if model.name == "guessing":
             expected = guessing_counts(model, labels, q[:, chain], np.exp(logs[chain]), tables)

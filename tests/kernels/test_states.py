@@ -13,8 +13,9 @@ from conformance.toys import FixedLevels, Groups, Guessing, Subtypes, TwoLevels
 import bayescrowd as bc
 from bayescrowd.data.arrays import build_arrays
 from bayescrowd.inference.base import sizes_of
+from bayescrowd.kernels.entries import table_counts
 from bayescrowd.kernels.precision import double_precision
-from bayescrowd.kernels.states import joint, marginal, responsibilities, table_counts
+from bayescrowd.kernels.states import joint, marginal, responsibilities
 from bayescrowd.kernels.tables import tables_of
 
 
@@ -99,7 +100,7 @@ def test_counts_of_table_entries(model):
         rows[arrays.row_of_item] = states
         tables = tables_of(model, arrays.sizes)
         flat = tables.flatten(parameters)
-        found = tables.unflatten(table_counts(model, flat, jnp.asarray(rows), arrays, tables))
+        found = tables.unflatten(table_counts(model, jnp.log(flat), jnp.asarray(rows), arrays, tables))
     expected = brute_counts(model, parameters, labels, states)
     for name, value in expected.items():
         np.testing.assert_allclose(found[name], value, atol=1e-11, err_msg=name)
