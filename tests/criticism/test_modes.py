@@ -33,7 +33,6 @@ def _engine(monkeypatch: pytest.MonkeyPatch, other: Any, bound: float) -> list[J
         jobs.append(job)
         return _run(job.start, -50.0) if len(jobs) == 1 else _run(np.asarray(other, float), bound)
 
-    monkeypatch.setattr(modes, "names", lambda: ["vb"])
     monkeypatch.setattr(modes, "get", lambda name: Engine(name, _Settings, run, samples=False))
     return jobs
 

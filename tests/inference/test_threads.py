@@ -41,7 +41,5 @@ def test_em_in_threads_gives_what_one_thread_gives():
 def test_nuts_in_threads():
     labels = bc.simulate(bc.DawidSkene(), n_items=33, n_workers=4, seed=5).labels
     options = {"engine": "nuts", "chains": 2, "warmup": 150, "draws": 200, "progress": False}
-    fits = in_threads(
-        2, lambda index: bc.fit(labels, seed=index, engine="em", **options).class_probabilities().to_numpy()
-    )
-    np.testing.assert_array_equal(fits[1], bc.fit(labels, seed=1, engine="em", **options).class_probabilities())
+    fits = in_threads(2, lambda index: bc.fit(labels, seed=index, **options).class_probabilities().to_numpy())
+    np.testing.assert_array_equal(fits[1], bc.fit(labels, seed=1, **options).class_probabilities())
