@@ -9,7 +9,7 @@ WHEEL := build/lint
 # Two processes of tests; a file's tests stay together, since they share what they have compiled.
 WORKERS := -n 2 --dist loadfile
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast lint bench bench-models sbc clean
+.PHONY: help demo test test-fast lint bench bench-models sbc study clean
 .NOTPARALLEL:
 
 # An environment whose interpreter has gone, or that was made for a checkout in another place, is made anew.
@@ -25,6 +25,7 @@ help:
 	@echo "make bench      benchmarks of speed and memory, side by side with peers"
 	@echo "make bench-models  every model under every engine on real sets, an hour; goes on where it was stopped"
 	@echo "make sbc        simulation-based calibration of every sampler on every model (writes docs/calibration.md)"
+	@echo "make study      moment estimators on simulated and real labels, as starts, on classifiers (writes docs/moments.md)"
 	@echo "make clean      remove the environment and everything built"
 
 # The first interpreter that runs, is new enough and can make environments: a version manager's shim may be on the PATH
@@ -90,6 +91,9 @@ bench-models: $(STAMPS)/bench
 
 sbc: $(STAMPS)/test
 	$(BIN)/python tests/sbc $(ARGS)
+
+study: $(STAMPS)/bench
+	$(BIN)/python tests/study $(ARGS)
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .coverage .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bayescrowd.api import fit, item_difficulty, load
+    from bayescrowd.criticism.identifiability import identifiability
     from bayescrowd.data import datasets
     from bayescrowd.data.labels import CrowdLabels
     from bayescrowd.data.read import read_labels
@@ -46,6 +47,7 @@ __all__ = [
     "datasets",
     "diagonal",
     "fit",
+    "identifiability",
     "item_difficulty",
     "load",
     "read_labels",
@@ -64,6 +66,7 @@ _HOMES = {
     "ModelError": "bayescrowd.errors",
     "diagonal": "bayescrowd.model",
     "fit": "bayescrowd.api",
+    "identifiability": "bayescrowd.criticism.identifiability",
     "item_difficulty": "bayescrowd.api",
     "load": "bayescrowd.api",
     "read_labels": "bayescrowd.data.read",

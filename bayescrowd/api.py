@@ -51,11 +51,14 @@ def fit(
     engine : str, optional
         How to infer. Approximations: ``"collapsed-vi"``, ``"vb"``, ``"svi"``. Samplers of the posterior: ``"gibbs"``,
         ``"collapsed-gibbs"``, ``"nuts"``. A point estimate: ``"em"`` (maximum likelihood, where priors do not count, or
-        with ``objective="posterior"`` the posterior mode). By default ``"collapsed-vi"`` where the model allows it.
+        with ``objective="posterior"`` the posterior mode); from the moments of pairs of workers, without iterations
+        over the labels: ``"multispa"``, ``"multispa-kl"``, ``"symnmf"``. By default ``"collapsed-vi"`` where the model
+        allows it.
     init : str, Fit or array, optional
-        Start: ``"majority"``, ``"ability"`` (majority vote, and difficulty levels by how easy items look), an earlier
-        fit, or an array item x class of probabilities. By default ``"ability"`` for models with difficulty levels,
-        else ``"majority"``. Where a start says nothing about levels, they come from ``"ability"``.
+        Start: ``"majority"``, ``"ability"`` (majority vote, and difficulty levels by how easy items look),
+        ``"multispa"``, ``"multispa-kl"``, ``"symnmf"`` (classes under a moment estimate), an earlier fit, or an array
+        item x class of probabilities. By default ``"ability"`` for models with difficulty levels, else ``"majority"``.
+        Where a start says nothing about levels, they come from ``"ability"``.
     seed : int
         Seed of all randomness. The same seed gives the same numbers (on one machine, with the same versions).
     progress : bool, optional
@@ -95,10 +98,12 @@ def fit(
         raise EngineError(f"progress must be True, False or None (a bar where somebody looks), not {progress!r}")
     with double_precision():  # as the engines: small operations are then compiled once
         chosen_model.check(sizes_of(labels))
-    start = resolve(init, labels, chosen_model)
     begun = time.perf_counter()
+    notes: list[str] = []
+    start = resolve(init, labels, chosen_model, notes=notes)
     with reporter(progress) as report:
         run = chosen.run(Job(chosen_model, labels, start, settings, seed, report))
+    run = run._replace(warnings=(*notes, *run.warnings))
     seconds = time.perf_counter() - begun
     tree = build_tree(labels, chosen_model, chosen.name, settings, run, seed, seconds)
     if choice.reasons:

@@ -66,7 +66,7 @@ def choose(
     Without a model, the labels decide. Difficulty levels need enough items, and enough labels of every worker for each
     class and level: with at least 200 items and 10 labels per worker and class IDBLA with its defaults is taken, else
     Dawid-Skene with a prior that favours the diagonal more, as there is less to learn it from (and for
-    ``engine="em"``, which knows no priors, plain Dawid-Skene). No truth is looked at.
+    engines that know no priors, such as ``"em"``, plain Dawid-Skene). No truth is looked at.
     Without an engine, collapsed variational inference is taken where the model has one route from class to label
     (exact expectations up to a size, the quickest ones above it).
 
@@ -106,9 +106,9 @@ def choose(
 
 def _model_for(labels: CrowdLabels | None, engine: str | None) -> tuple[Model, str]:
     levels, plain = get_model("idbla"), get_model("dawid-skene")
-    if engine == "em":
+    if engine in engine_names() and not get_engine(engine).priors:
         return plain(), (
-            "Model 'dawid-skene' was chosen by default: maximum likelihood knows no priors, without which difficulty "
+            f"Model 'dawid-skene' was chosen by default: engine {engine!r} knows no priors, without which difficulty "
             "levels fit chance."
         )
     if labels is None:

@@ -7,6 +7,7 @@ import xarray as xr
 
 from bayescrowd.criticism.chains import agree, check_chains
 from bayescrowd.criticism.evidence import against_majority, of_the_labels
+from bayescrowd.criticism.identifiability import of_the_fit
 from bayescrowd.criticism.levels import of_the_levels
 from bayescrowd.criticism.modes import random_mode
 from bayescrowd.criticism.report import Diagnosis, Finding, ordered
@@ -61,8 +62,8 @@ def diagnose(tree: xr.DataTree, *, random_start: bool = False) -> Diagnosis:
     else:
         findings += _starts(tree) + _saddle(tree) + _edges(tree)
     findings += of_the_levels(tree)
-    if random_start:
-        findings += random_mode(tree)
+    if random_start:  # asked for by the user, not within the fit
+        findings += of_the_fit(tree) + random_mode(tree)
     changed, compared = against_majority(tree)
     findings += of_the_labels(tree) + vanished_classes(tree) + [compared]
     numbers["n_changed"] = changed
@@ -103,7 +104,7 @@ def vanished_classes(tree: xr.DataTree) -> list[Finding]:
             Finding(
                 "note",
                 "unused-class",
-                f"Nobody used the label {shorten(classes[gone & ~used])}; that class stays empty.",
+                f"No worker ever says {shorten(classes[gone & ~used])}; that class stays empty.",
             )
         )
     return findings

@@ -7,6 +7,7 @@ import pandas as pd
 import xarray as xr
 
 from bayescrowd.data.labels import CrowdLabels
+from bayescrowd.data.votes import votes
 from bayescrowd.decisions.consensus import by_pattern
 from bayescrowd.errors import ModelError
 from bayescrowd.inference import ability
@@ -93,7 +94,7 @@ def quick_difficulty(labels: CrowdLabels, n_levels: Any) -> pd.DataFrame:
     """
     if isinstance(n_levels, bool) or not isinstance(n_levels, int | np.integer) or n_levels < 1:
         raise ModelError(f"n_levels must be a whole number of at least 1, not {n_levels!r}")
-    count = ability.votes(labels)
+    count = votes(labels)
     n_votes, n_labels = count.sum(axis=1), np.bincount(labels.item_code, minlength=labels.n_items)
     labelled = n_labels > 0
     found = ability.estimate(labels).easiness

@@ -19,6 +19,7 @@ from bayescrowd.kernels.annotations import annotations_of, item_table
 from bayescrowd.kernels.entries import RouteEntries, route_entries, state_entries
 from bayescrowd.kernels.incidences import Incidences, incidence_table, incidences, most_steps
 from bayescrowd.kernels.leave_one_out import SHORT, Uses, fast_table, state_table
+from bayescrowd.kernels.leave_one_out_sums import Repeats
 from bayescrowd.kernels.tables import Tables, tables_of
 from bayescrowd.model import Model
 
@@ -33,15 +34,15 @@ class Plan:
     Parameters
     ----------
     arrays : LabelArrays
-        The annotations; repeats of item, worker and label as one of a higher weight.
+        The single annotations (in the general layout all, repeats of item, worker and label as one of a higher weight).
     routes : list of RouteEntries
         Table entries that labels use.
     constants : array [row, state] or None
         Sum over an item's labels of the given constants; None where there are none.
     states : list of int array
         Table entries that states use; see `state_table`. Empty in the general layout.
-    grouped : tuple or None
-        Annotations by item and worker, where a worker may label an item twice; see `fast_table`.
+    repeats : Repeats or None
+        Annotations of workers who labelled an item more than once, or with a weight; see `fast_table`.
     general : tuple of Incidences or None
         Entries and table rows that items use, in the general layout.
     tables : Tables
@@ -58,7 +59,7 @@ class Plan:
     routes: list[RouteEntries]
     constants: Any
     states: list[Any]
-    grouped: Any
+    repeats: Repeats | None
     general: Any
     tables: Tables = field(metadata={"static": True})
     steps: int = field(metadata={"static": True})
@@ -66,28 +67,41 @@ class Plan:
     short: bool = field(default=False, metadata={"static": True})
 
 
-class _Regrouped:
-    """A label table whose annotations are groups of another's."""
+class _Part:
+    """A label table that holds some of another's annotations, on some of its items, or groups of them."""
 
-    def __init__(self, labels: Table, *, by_label: bool) -> None:
-        item, worker = labels.item_code.astype(np.int64), labels.worker_code.astype(np.int64)
-        n_labels = len(labels.label_values)
-        label = labels.label_code.astype(np.int64) if by_label else np.zeros_like(item)
-        key = (item * labels.n_workers + worker) * n_labels + label
-        found, position = np.unique(key, return_inverse=True)
-        weight = np.bincount(position, labels.weight, len(found)).astype(float)
-        self.item_code = (found // n_labels // labels.n_workers).astype(np.int32)
-        self.worker_code = (found // n_labels % labels.n_workers).astype(np.int32)
-        self.label_code = (found % n_labels).astype(np.int32)
-        self.weight: np.ndarray | None = None if (weight == 1).all() else weight
-        self.gold_code = labels.gold_code
-        self.n_items, self.n_workers = labels.n_items, labels.n_workers
-        self.classes = labels.classes
-        self.label_values = labels.label_values if by_label else list(labels.label_values)[:1]
+    def __init__(
+        self,
+        labels: Table,
+        codes: tuple[np.ndarray, np.ndarray, np.ndarray],
+        weight: np.ndarray | None,
+        items: np.ndarray | None = None,
+    ) -> None:
+        item, worker, label = codes
+        self.item_code = (item if items is None else np.searchsorted(items, item)).astype(np.int32)
+        self.worker_code, self.label_code = worker.astype(np.int32), label.astype(np.int32)
+        self.weight = None if weight is None or (weight == 1).all() else weight
+        self.gold_code = labels.gold_code if items is None else labels.gold_code[items]
+        self.n_items = labels.n_items if items is None else len(items)
+        self.n_workers, self.classes, self.label_values = labels.n_workers, labels.classes, labels.label_values
 
 
-def group_repeats(labels: Table) -> tuple[Table, Table | None]:
-    """Gather repeats of item, worker and label as one annotation of a higher weight.
+def _gathered(labels: Table, kept: np.ndarray, items: np.ndarray | None, *, by_label: bool) -> Table:
+    """Gather annotations alike in item, worker (and label) as one of a higher weight."""
+    item, worker = labels.item_code[kept].astype(np.int64), labels.worker_code[kept].astype(np.int64)
+    n_labels = len(labels.label_values)
+    label = labels.label_code[kept].astype(np.int64) if by_label else np.zeros_like(item)
+    found, position = np.unique((item * labels.n_workers + worker) * n_labels + label, return_inverse=True)
+    weight = np.bincount(position, None if labels.weight is None else labels.weight[kept], len(found)).astype(float)
+    codes = (found // n_labels // labels.n_workers, found // n_labels % labels.n_workers, found % n_labels)
+    part = _Part(labels, codes, weight, items)
+    if not by_label:
+        part.label_values = list(labels.label_values)[:1]
+    return part
+
+
+def group_repeats(labels: Table) -> tuple[Table, tuple[Table, Table, np.ndarray] | None]:
+    """Part the annotations that stand alone from those of workers who labelled an item more than once.
 
     Parameters
     ----------
@@ -97,13 +111,20 @@ def group_repeats(labels: Table) -> tuple[Table, Table | None]:
     Returns
     -------
     tuple
-        The table by item, worker and label; and, where a worker labelled an item twice or with a weight, the one by
-        item and worker.
+        The single annotations of weight 1; and, where there are others, these by item, worker and label, the same by
+        item and worker, and the items that they are of (both tables hold these items only).
     """
     pair = labels.item_code.astype(np.int64) * labels.n_workers + labels.worker_code
-    if labels.weight is None and len(np.unique(pair)) == len(pair):
-        return labels, None
-    return _Regrouped(labels, by_label=True), _Regrouped(labels, by_label=False)
+    _, place, count = np.unique(pair, return_inverse=True, return_counts=True)
+    several = count[place] > 1
+    if labels.weight is not None:
+        several |= labels.weight != 1
+    if not several.any():
+        return labels if labels.weight is None else _gathered(labels, ~several, None, by_label=True), None
+    codes = (labels.item_code[~several], labels.worker_code[~several], labels.label_code[~several])
+    items = np.unique(labels.item_code[several])
+    by_label, by_worker = (_gathered(labels, several, items, by_label=kind) for kind in (True, False))
+    return _Part(labels, codes, None), (by_label, by_worker, items)
 
 
 @partial(jax.jit, static_argnames="tables")
@@ -129,46 +150,61 @@ def plan_of(model: Model, labels: Table, *, general: bool = False) -> Plan:
     Plan
         On the device.
     """
-    by_label, by_worker = group_repeats(labels)
-    arrays = jax.device_put(padded_arrays(by_label, model))
+    singles, others = group_repeats(labels)
+    repeats, more, steps = None, None, 1
+    arrays = jax.device_put(padded_arrays(singles, model))
     tables = tables_of(model, arrays.sizes)
     routes, states, constants = _indices(model, arrays, tables)
-    rows_of_worker, steps = None, 1
-    if by_worker is not None:
+    if others is not None:
+        by_label, by_worker, items = others
         # The worker's labels of an item together are at least as many as those alike.
         steps = most_steps(np.ones(1) if by_worker.weight is None else by_worker.weight)
         steps = steps if by_label.weight is None or most_steps(by_label.weight) else 0
-        rows_of_worker = build_arrays(by_worker, pad_sizes=arrays.sizes != sizes_of(labels))
-        rows_of_worker = jax.device_put(dataclasses.replace(rows_of_worker, sizes=arrays.sizes))
+        repeats, more = _repeats(model, labels, arrays, (by_label, by_worker, items), tables)
     fast = not (general or model.uses_item) and _is_plain(routes[0], states, arrays, tables)
-    grouped = None
-    if fast and rows_of_worker is not None:
-        of_workers = _indices(model, rows_of_worker, tables)[0][0]
-        here, there = np.asarray(arrays.row_of_item), np.asarray(rows_of_worker.row_of_item)
-        row_here = np.where(
-            np.asarray(rows_of_worker.present) > 0, here[np.asarray(rows_of_worker.item_of_row)], arrays.n_rows
-        )
-        row_there = there[np.asarray(arrays.item_of_row)]
-        factors = [(entry, of_workers.counted) for entry in of_workers.entries]
-        grouped = (rows_of_worker, factors, row_here.astype(np.int32), row_there.astype(np.int32))
-        fast = _rows_are_of_workers(routes[0], of_workers, arrays, rows_of_worker, tables)
-    constants = constants if np.any(np.asarray(constants)) else None
+    fast = fast and (repeats is None or _is_plain(repeats.route, states, repeats.labels, tables))
+    fast = fast and (repeats is None or _rows_are_of_workers(repeats, tables))
     if fast:
+        if repeats is not None:
+            constants = constants.at[repeats.at_labels].add(more, mode="drop")
         used = [_uses(entry) for entry in states]
-        short = int(np.bincount(by_label.item_code).max(initial=0)) <= SHORT
+        short = int(np.bincount(singles.item_code).max(initial=0)) <= SHORT
         return Plan(
             arrays,
             routes,
-            constants,
+            constants if np.any(np.asarray(constants)) else None,
             [entry for entry, _ in used],
-            grouped,
+            repeats,
             None,
             tables,
             steps,
             tuple(position for _, position in used),
             short,
         )
+    if others is not None:
+        every = _gathered(labels, np.ones(len(labels.item_code), bool), None, by_label=True)
+        arrays = jax.device_put(padded_arrays(every, model))
+        routes, states, constants = _indices(model, arrays, tables)
+    constants = constants if np.any(np.asarray(constants)) else None
     return Plan(arrays, routes, constants, [], None, _general(routes[0], states, arrays, tables), tables, steps)
+
+
+def _repeats(
+    model: Model, labels: Table, arrays: LabelArrays, others: tuple[Table, Table, np.ndarray], tables: Tables
+) -> tuple[Repeats, Any]:
+    """Lay out what is not single, and the constants of its labels [row]."""
+    by_label, by_worker, items = others
+    laid, found = [], []
+    here = np.asarray(arrays.row_of_item)[items]
+    for table in (by_label, by_worker):
+        part = build_arrays(table, pad_sizes=arrays.sizes != sizes_of(labels), by_annotation=model.uses_item)
+        at = np.where(np.asarray(part.present) > 0, here[np.asarray(part.item_of_row)], arrays.n_rows)
+        laid.append((jax.device_put(dataclasses.replace(part, sizes=arrays.sizes)), at.astype(np.int32)))
+        found.append(_indices(model, laid[-1][0], tables))
+    (labels_there, at_labels), (workers_there, at_workers) = laid
+    route, of_workers = found[0][0][0], found[1][0][0]
+    rows = [(entry, of_workers.counted) for entry in of_workers.entries]
+    return Repeats(labels_there, route, workers_there, rows, at_labels, at_workers), found[0][2]
 
 
 def _uses(entry: Any) -> tuple[np.ndarray, Uses]:
@@ -192,27 +228,24 @@ def _is_plain(route: RouteEntries, states: list[Any], arrays: LabelArrays, table
     return all(entry.shape[0] == 1 and len(np.unique(tables.row_of[np.asarray(entry)])) == 1 for entry in states)
 
 
-def _rows_are_of_workers(
-    by_label: RouteEntries, by_worker: RouteEntries, arrays: LabelArrays, of_workers: LabelArrays, tables: Tables
-) -> bool:
+def _rows_are_of_workers(repeats: Repeats, tables: Tables) -> bool:
     """Whether the row that a label uses does not depend on the label."""
-    position = np.zeros(arrays.sizes.n_workers, np.int64)
+    workers = np.asarray(repeats.workers.cell_worker)
+    position = np.zeros(repeats.labels.sizes.n_workers, np.int64)
     # Padding cells repeat the first worker and come last: take the first cell of each worker.
-    first = np.unique(np.asarray(of_workers.cell_worker), return_index=True)
-    position[first[0]] = first[1]
-    used = np.zeros(arrays.sizes.n_workers, bool)
-    used[first[0]] = True
-    cell_worker = np.asarray(arrays.cell_worker)
+    present, first = np.unique(workers, return_index=True)
+    position[present] = first
+    used = np.zeros(len(position), bool)
+    used[present] = True
+    cell_worker = np.asarray(repeats.labels.cell_worker)
     keep = used[cell_worker]
-    same_counted = np.asarray(by_label.counted)[keep] == np.asarray(by_worker.counted)[position[cell_worker]][keep]
-    same = all(
-        (
-            (tables.row_of[np.asarray(one)] == tables.row_of[np.asarray(other)][position[cell_worker]])[keep]
-            | ~np.asarray(by_label.counted)[keep]
-        ).all()
-        for one, other in zip(by_label.entries, by_worker.entries, strict=True)
-    )
-    return bool(same_counted.all()) and same
+    counted = np.asarray(repeats.route.counted)
+    for entry, (row_entry, row_counted) in zip(repeats.route.entries, repeats.rows, strict=True):
+        same = tables.row_of[np.asarray(entry)] == tables.row_of[np.asarray(row_entry)][position[cell_worker]]
+        alike = counted == np.asarray(row_counted)[position[cell_worker]]
+        if not ((same | ~counted) & alike)[keep].all():
+            return False
+    return True
 
 
 def _general(
@@ -266,7 +299,7 @@ def leave_one_out(plan: Plan, alpha: Any, rows: Any, moments: str) -> tuple[Any,
         above, counts = incidence_table(rows, alpha, plan.general[0], len(row_of), moments)
         below, _ = incidence_table(rows, total, plan.general[1], tables.n_rows, moments)
         return _with_constants(above - below, plan), counts
-    products = moments == "zero" and plan.grouped is None and plan.arrays.block_weight is None
+    products = moments == "zero" and plan.arrays.block_weight is None
     prior, more = state_table(rows, alpha, plan.states, plan.uses, len(tables.row_of), moments, logs=not products)
     labels, counts = fast_table(
         rows,
@@ -276,7 +309,7 @@ def leave_one_out(plan: Plan, alpha: Any, rows: Any, moments: str) -> tuple[Any,
         tables,
         moments,
         plan.steps,
-        plan.grouped,
+        plan.repeats,
         first=prior if products else None,
         short=plan.short,
     )

@@ -103,7 +103,7 @@ def symmetric_of(model: Model, plan: Plan) -> Symmetric:
         f"moments='paper' needs one confusion table per worker, class and level; model {model.name!r} differs",
     )
     require(
-        plan.grouped is None,
+        plan.repeats is None,
         "moments='paper' counts one label per item and worker: pass labels with duplicates='first', or other moments",
     )
     row, cell, _ = annotations_of(arrays)

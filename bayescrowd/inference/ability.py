@@ -30,9 +30,10 @@ import numpy as np
 from scipy.special import expit
 
 from bayescrowd.data.arrays import Table
+from bayescrowd.data.votes import shares, votes
 from bayescrowd.errors import EngineError
 
-__all__ = ["Ability", "estimate", "item_levels", "levels", "shares", "votes"]
+__all__ = ["Ability", "estimate", "item_levels", "levels"]
 
 _LOWEST, _HIGHEST = -6.0, 3.0
 _PRECISION = 1e-10
@@ -103,27 +104,7 @@ def estimate(labels: Table, *, form: str = "calibrated") -> Ability:
     else:
         ability = np.log((n_answers - 1) * agreement / (1 - agreement))
     log_easiness = _mode(labels, right, weight, ability, n_answers)
-    return Ability(_shares(labels, count), ability, agreement, np.exp(log_easiness))
-
-
-def votes(labels: Table) -> np.ndarray:
-    """Add up the votes for each class, by weight.
-
-    Parameters
-    ----------
-    labels : CrowdLabels
-        The label table. Labels that are no class do not vote.
-
-    Returns
-    -------
-    array [item, class]
-        Zeros for an item without votes.
-    """
-    n_classes = len(labels.classes)
-    is_class = labels.label_code < n_classes
-    cell = labels.item_code[is_class].astype(np.int64) * n_classes + labels.label_code[is_class]
-    weight = None if labels.weight is None else labels.weight[is_class]
-    return np.bincount(cell, weight, labels.n_items * n_classes).reshape(labels.n_items, n_classes).astype(float)
+    return Ability(shares(labels, count), ability, agreement, np.exp(log_easiness))
 
 
 def item_levels(labels: Table, easiness: np.ndarray, n_levels: int) -> np.ndarray:
@@ -225,31 +206,6 @@ def _cuts(end: np.ndarray, n_levels: int) -> list[int]:
             if abs(end[there] - middle) < abs(end[cuts[level]] - middle):
                 cuts[level], moved = there, True
     return cuts
-
-
-def shares(labels: Table) -> np.ndarray:
-    """Give the soft majority vote of every item.
-
-    Parameters
-    ----------
-    labels : CrowdLabels
-        The label table. Labels that are no class do not vote; an item without votes gets equal shares.
-
-    Returns
-    -------
-    array [item, class]
-        Shares of the votes; gold items at their known class. Rows sum to one.
-    """
-    return _shares(labels, votes(labels))
-
-
-def _shares(labels: Table, count: np.ndarray) -> np.ndarray:
-    share = count.copy()
-    share[share.sum(axis=1) == 0] = 1.0
-    known = np.flatnonzero(labels.gold_code >= 0)
-    share[known] = 0.0
-    share[known, labels.gold_code[known]] = 1.0
-    return share / share.sum(axis=1, keepdims=True)
 
 
 def _leaders(count: np.ndarray) -> np.ndarray:

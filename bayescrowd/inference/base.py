@@ -158,6 +158,8 @@ class Engine:
         True where it gives draws.
     check : callable, optional
         (model, settings) -> None; raises `EngineError` where the two do not go together.
+    priors : bool
+        False where it takes no notice of the model's priors.
     """
 
     name: str
@@ -165,6 +167,7 @@ class Engine:
     run: Callable[[Job], Run]
     samples: bool
     check: Callable[[Model, Any], None] = lambda model, settings: None
+    priors: bool = True
 
 
 def sizes_of(labels: Table) -> Sizes:

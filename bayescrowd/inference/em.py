@@ -281,4 +281,4 @@ def _check_concentrations(model: Model, sizes: Sizes) -> None:
     )
 
 
-ENGINE = Engine("em", Settings, run, samples=False, check=_check)
+ENGINE = Engine("em", Settings, run, samples=False, check=_check, priors=False)

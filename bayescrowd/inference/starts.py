@@ -13,16 +13,30 @@ from typing import Any
 import numpy as np
 
 from bayescrowd.data.arrays import Table
+from bayescrowd.data.votes import shares as majority
 from bayescrowd.errors import EngineError
 from bayescrowd.inference import ability
-from bayescrowd.inference.ability import shares as majority
 from bayescrowd.model import Model
+from bayescrowd.moments.estimate import Estimate, decode
+from bayescrowd.moments.multispa import multispa
+from bayescrowd.moments.multispa_kl import multispa_kl
+from bayescrowd.moments.symnmf import symnmf
 
 __all__ = ["level_weights", "majority", "names", "perturbed", "resolve"]
 
 
 _CLASSES: dict[str, Callable[[Table], np.ndarray]] = {"majority": majority, "ability": majority}
 """Starts by name: label table -> probabilities [item, class]."""
+
+_MOMENTS: dict[str, Callable[[Table], Estimate]] = {
+    "multispa": multispa,
+    "multispa-kl": multispa_kl,
+    "symnmf": symnmf,
+}
+"""Starts by name: label table -> point estimate."""
+
+_MOST_FALLBACK = 0.5
+"""A moment estimate is no start where workers with a larger share of the labels could not be estimated."""
 
 
 def names() -> list[str]:
@@ -37,7 +51,7 @@ def names() -> list[str]:
     >>> "ability" in names()
     True
     """
-    return list(_CLASSES)
+    return [*_CLASSES, *_MOMENTS]
 
 
 def level_weights(labels: Table, model: Model) -> np.ndarray:
@@ -92,22 +106,24 @@ def perturbed(start: np.ndarray, labels: Table, random: np.random.Generator, sha
     return _clamp((1 - share) * start + share * noise, labels)
 
 
-def resolve(init: Any, labels: Table, model: Model) -> np.ndarray:
+def resolve(init: Any, labels: Table, model: Model, *, notes: list[str] | None = None) -> np.ndarray:
     """Turn what the user passed as ``init`` into a start.
 
     Parameters
     ----------
     init : str, Fit, array or None
-        ``"majority"`` or ``"ability"`` (the same classes: the soft majority vote); an earlier fit, or a DataFrame such
-        as its ``class_probabilities()`` (matched by item ids and class values; items it does not know start from the
-        majority vote); or an array item x class of probabilities. For a model with difficulty levels each of them is
-        spread over the levels by `level_weights`, or by the difficulty probabilities of an earlier fit with the same
-        levels. An array item x state is taken as it is. None: ``"ability"`` for models with levels, else
-        ``"majority"``.
+        ``"majority"`` or ``"ability"`` (the same classes: the soft majority vote); ``"multispa"``, ``"multispa-kl"``
+        or ``"symnmf"`` (classes under a moment estimate); an earlier fit, or a DataFrame such as its
+        ``class_probabilities()`` (matched by item ids and class values; items it does not know start from the majority
+        vote); or an array item x class of probabilities. For a model with difficulty levels each of them is spread over
+        the levels by `level_weights`, or by the difficulty probabilities of an earlier fit with the same levels. An
+        array item x state is taken as it is. None: ``"ability"`` for models with levels, else ``"majority"``.
     labels : CrowdLabels
         The label table.
     model : Model
         For its levels.
+    notes : list of str, optional
+        Where to say that another start was taken than the one asked for.
 
     Returns
     -------
@@ -123,11 +139,11 @@ def resolve(init: Any, labels: Table, model: Model) -> np.ndarray:
         init = "ability" if model.n_levels > 1 else "majority"
     levels = None
     if isinstance(init, str):
-        if init not in _CLASSES:
+        if init not in names():
             raise EngineError(
                 f"there is no start {init!r}; init takes {', '.join(map(repr, names()))}, a Fit or an array"
             )
-        start = _CLASSES[init](labels)
+        start = _CLASSES[init](labels) if init in _CLASSES else _from_moments(init, labels, notes)
     elif hasattr(init, "class_probabilities"):
         start = _from_table(init.class_probabilities(), labels, "fit")
         levels = _levels_of_fit(init, labels, model)
@@ -139,6 +155,22 @@ def resolve(init: Any, labels: Table, model: Model) -> np.ndarray:
         levels = level_weights(labels, model) if levels is None else levels
         start = (levels[:, :, None] * start[:, None, :]).reshape(labels.n_items, -1)
     return _clamp(start, labels)
+
+
+def _from_moments(name: str, labels: Table, notes: list[str] | None) -> np.ndarray:
+    """Classes under a moment estimate, or the majority vote where pairs of workers have too little in common."""
+    try:
+        estimate = _MOMENTS[name](labels)
+        n_labels = np.bincount(labels.worker_code, minlength=labels.n_workers)
+        lost = n_labels[~estimate.estimated].sum() / max(n_labels.sum(), 1)
+        if lost <= _MOST_FALLBACK:
+            return decode(labels, estimate)
+        why = f"workers with {100 * lost:.0f} % of the labels have too few items in common with others"
+    except EngineError as error:
+        why = str(error)
+    if notes is not None:
+        notes.append(f"The start is the majority vote, not {name!r}: {why}.")
+    return majority(labels)
 
 
 def _levels_of_fit(fit: Any, labels: Any, model: Model) -> np.ndarray | None:

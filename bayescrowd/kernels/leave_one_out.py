@@ -11,7 +11,6 @@ uses, under different states, different rows that belong to its worker alone. `b
 model with one route, from a list of (item, state, entry) with multiplicities.
 """
 
-import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,12 +18,20 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.ops import segment_sum
 
 from bayescrowd.data.arrays import LabelArrays
-from bayescrowd.kernels.annotations import cell_counts
 from bayescrowd.kernels.entries import RouteEntries
-from bayescrowd.kernels.moments import expected_log_rising, n_moments, own_moments
+from bayescrowd.kernels.leave_one_out_sums import (
+    Repeats,
+    inert_row,
+    laid_above,
+    laid_below,
+    sums_of_cells,
+    totals_of_entries,
+    totals_of_rows,
+    totals_of_workers_rows,
+)
+from bayescrowd.kernels.moments import expected_log_rising, own_moments
 from bayescrowd.kernels.tables import Tables
 
 __all__ = ["SHORT", "Uses", "fast_table", "state_table"]
@@ -35,78 +42,10 @@ SHORT = 24
 """Products of so many fractions do not vanish in float64, whatever the counts."""
 
 
-_INERT = 1e6
-"""Counts of what takes no part: the same above and below a fraction, which is then 1 exactly."""
-
 _barrier: Any = jax.lax.optimization_barrier
 
 _SMALL = 1e-100
 """Products smaller than this are scaled up by its inverse."""
-
-
-def _entry_sums(own: Any, arrays: LabelArrays, moments: str) -> Any:
-    """Sum what items add by cell, [cell, moment, state]; each moment has its own power of the weights."""
-    n_rows, n_states = own.shape[1:]
-    if arrays.block_weight is None:
-        columns = own.transpose(1, 0, 2).reshape(n_rows, -1)
-        return cell_counts(columns, arrays).reshape(-1, n_moments(moments), n_states)
-    parts = []
-    for index, power in enumerate((1, 2, 0)[: n_moments(moments)]):
-        weighted = _with_weights(arrays, power)
-        parts.append(cell_counts(own[index], weighted))
-    return jnp.stack(parts, axis=1)
-
-
-def _with_weights(arrays: LabelArrays, power: int) -> LabelArrays:
-    change: dict[str, Any] = {
-        name: jnp.where(weight > 0, jnp.asarray(weight) ** power, 0.0)
-        for name in ("block_weight", "loose_weight")
-        if (weight := getattr(arrays, name)) is not None
-    }
-    return dataclasses.replace(arrays, **change)
-
-
-def _fractions(
-    by_cell: Any, by_row_cell: Any, route: RouteEntries, row_entries: Any, alpha: Any, tables: Tables
-) -> tuple[Any, Any]:
-    """Lay out sums and concentrations of entries [cell, factor, moment + 1, state], and of their rows."""
-    n_moment = by_cell.shape[1]
-    row_of = jnp.asarray(tables.row_of)
-    total_alpha = segment_sum(alpha, row_of, tables.n_rows, indices_are_sorted=True)
-    above, below = [], []
-    for factor, entry in enumerate(route.entries):
-        counted = route.counted[:, None]
-        flat = jnp.zeros((n_moment, len(tables.row_of)))
-        flat = flat.at[:, entry].add(jnp.where(counted, by_cell, 0.0).transpose(1, 0, 2))
-        if by_row_cell is None:
-            rows = jax.vmap(lambda one: segment_sum(one, row_of, tables.n_rows, indices_are_sorted=True))(flat)
-        else:
-            row_entry, row_counted = row_entries[factor]
-            rows = (
-                jnp.zeros((n_moment, tables.n_rows))
-                .at[:, row_of[row_entry]]
-                .add(jnp.where(row_counted[:, None], by_row_cell, 0.0).transpose(1, 0, 2))
-            )
-        above.append(_stacked(flat[:, entry].transpose(1, 0, 2), alpha[entry], counted))
-        if by_row_cell is None:
-            below.append(_stacked(rows[:, row_of[entry]].transpose(1, 0, 2), total_alpha[row_of[entry]], counted))
-        else:
-            of_row = row_of[row_entry]
-            below.append(_stacked(rows[:, of_row].transpose(1, 0, 2), total_alpha[of_row], row_counted[:, None]))
-    return jnp.stack(above, 1), jnp.stack(below, 1)
-
-
-def _stacked(sums: Any, omega: Any, counted: Any) -> Any:
-    """Put sums [cell, moment, state] and concentrations [cell, state] into one array; inert where not counted."""
-    inert = jnp.asarray([_INERT, 0.0, -_INERT][: sums.shape[1]])[:, None]
-    return jnp.concatenate([jnp.where(counted, sums, inert), jnp.where(counted[:, 0], omega, -1.0)[:, None]], axis=1)
-
-
-def _inert_row(shape: tuple[int, ...]) -> Any:
-    """One row of what `_stacked` gives where nothing is counted, for empty slots."""
-    n_parts, n_channels, n_states = shape
-    inert = jnp.concatenate([jnp.asarray([_INERT, 0.0, -_INERT][: n_channels - 1]), -jnp.ones(1)])
-    return jnp.broadcast_to(inert[:, None], (1, n_parts, n_channels, n_states))
 
 
 def _walk(
@@ -126,7 +65,7 @@ def _walk(
     ``cells`` [cell, part, moment + 1, state] holds sums and concentrations; ``own`` [moment, row, state] is left out.
     ``fractions``: the first half of the parts lies above, the second below.
     """
-    padded = jnp.concatenate([cells, _inert_row(cells.shape[1:])])
+    padded = jnp.concatenate([cells, inert_row(cells.shape[1:])])
     by_row = own.transpose(1, 0, 2)
     if arrays.block_weight is not None:
         powers = (1, 2, 0)[: own.shape[0]]
@@ -249,7 +188,7 @@ def fast_table(
     tables: Tables,
     moments: str,
     steps: int = 0,
-    grouped: tuple[LabelArrays, list[tuple[Any, Any]], Any, Any] | None = None,
+    repeats: Repeats | None = None,
     first: Any = None,
     short: bool = False,
 ) -> tuple[Any, Any]:
@@ -264,17 +203,15 @@ def fast_table(
     route : RouteEntries
         The model's only route; entries of a cell in rows of their own under every state, that no other worker uses.
     arrays : LabelArrays
-        The annotations; those of one item by one worker with one label as one, weighted by their number.
+        The single annotations, without weights.
     tables : Tables
         Layout of the table entries.
     moments : str
         How expected logarithms are approximated.
     steps : int
-        Largest weight where all are whole and small, else 0.
-    grouped : tuple, optional
-        Where a worker may label an item more than once: the annotations by item and worker (cells are workers,
-        weighted by number); for every factor of the route entries and counted flags [worker, state]; the row here of
-        each row there (one past the end for padding), and the row there of each row here.
+        Largest weight of the repeats where all are whole and small, else 0.
+    repeats : Repeats, optional
+        Annotations that are not single.
     first : array [row, state], optional
         A factor of the weights, where they are products (zero order, single labels).
     short : bool
@@ -286,23 +223,28 @@ def fast_table(
         Log weights [row, state] (without state prior and constants), and counts [entry] from the labels.
     """
     own = own_moments(rows, moments)
-    by_cell = _entry_sums(own, arrays, moments)
-    by_worker = own_there = None
-    if grouped is not None:
-        own_there = own.at[:, grouped[2]].get(mode="fill", fill_value=0.0)
-        by_worker = _entry_sums(own_there, grouped[0], moments)
-    above, below = _fractions(by_cell, by_worker, route, None if grouped is None else grouped[1], alpha, tables)
-    counts = jnp.zeros(len(tables.row_of))
-    for entry in route.entries:
-        counts = counts.at[entry].add(jnp.where(route.counted, by_cell[:, 0], 0.0))
-    n_factors = above.shape[1]
-    if grouped is None:
-        signs = jnp.repeat(jnp.asarray([1.0, -1.0]), n_factors)
-        both = jnp.concatenate([above, below], axis=1)
-        return _walk(both, signs, own, arrays, moments, steps, fractions=True, first=first, short=short), counts
-    plus = _walk(above, jnp.ones(n_factors), own, arrays, moments, steps)
-    minus = _walk(below, -jnp.ones(n_factors), own_there, grouped[0], moments, steps)
-    return plus + minus[grouped[3]], counts
+    n_entries, n_factors = len(tables.row_of), len(route.entries)
+    flat = totals_of_entries(sums_of_cells(own, arrays, moments), route, n_entries)
+    totals = totals_of_rows(flat, tables)
+    if repeats is not None:
+        own_labels, own_workers = (
+            own.at[:, at].get(mode="fill", fill_value=0.0) for at in (repeats.at_labels, repeats.at_workers)
+        )
+        more = totals_of_entries(sums_of_cells(own_labels, repeats.labels, moments), repeats.route, n_entries)
+        flat = [one + other for one, other in zip(flat, more, strict=True)]
+        more = totals_of_workers_rows(sums_of_cells(own_workers, repeats.workers, moments), repeats.rows, tables)
+        totals = [one + other for one, other in zip(totals, more, strict=True)]
+    counts = sum(one[0] for one in flat)
+    signs = jnp.repeat(jnp.asarray([1.0, -1.0]), n_factors)
+    rows_used = [(entry, route.counted) for entry in route.entries]
+    both = jnp.concatenate([laid_above(flat, route, alpha), laid_below(totals, rows_used, alpha, tables)], axis=1)
+    weights = _walk(both, signs, own, arrays, moments, steps, fractions=True, first=first, short=short)
+    if repeats is not None:
+        above, below = laid_above(flat, repeats.route, alpha), laid_below(totals, repeats.rows, alpha, tables)
+        plus = _walk(above, jnp.ones(n_factors), own_labels, repeats.labels, moments, steps)
+        minus = _walk(below, -jnp.ones(n_factors), own_workers, repeats.workers, moments, steps)
+        weights = weights.at[repeats.at_labels].add(plus, mode="drop").at[repeats.at_workers].add(minus, mode="drop")
+    return weights, counts
 
 
 def state_table(

@@ -7,7 +7,8 @@ import numpy as np
 import oracle
 import pytest
 from conformance import checks
-from conformance.cases import CASES, MODELS, cross, model_id
+from conformance.cases import CASES, MODELS, PLAIN, cross, model_id
+from conformance.toys import TOYS
 
 from bayescrowd.inference.base import conditional, joint_by_draw, sizes_of
 
@@ -29,7 +30,7 @@ def test_the_program_the_closed_form_and_brute_force_have_one_density(model, cas
 
 
 @pytest.mark.slow
-@every_model
+@pytest.mark.parametrize("model", PLAIN + [toy for toy in TOYS if toy.name != "two-levels"], ids=model_id)
 def test_both_kinds_of_nuts_walk_on_one_surface(model):
     labels = CASES["everything"]()
     parameters = checks.prior_draw(model, sizes_of(labels), seed=4)

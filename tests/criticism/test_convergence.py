@@ -143,7 +143,7 @@ def test_P94_a_class_that_vanished() -> None:
     run = fitted.made_point(labels, bc.DawidSkene(), state_probability=probability)
     diagnosis = diagnose(fitted.tree_of(labels, bc.DawidSkene(), run))
     assert "expected in class 'yes', 'rare', although" in _text(diagnosis, "vanished-class")
-    assert "Nobody used the label 'never'" in _text(diagnosis, "unused-class")
+    assert "No worker ever says 'never'" in _text(diagnosis, "unused-class")
 
 
 def test_several_starts() -> None:

@@ -186,8 +186,11 @@ def test_minibatches_find_the_same():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("batch_size", [None, 8])
-@pytest.mark.parametrize("model", [TwoLevels(), Guessing(), Ability(), Ease()], ids=lambda model: model.name)
+@pytest.mark.parametrize(
+    ("model", "batch_size"),
+    [(TwoLevels(), 8), (Guessing(), None), (Ability(), 8), (Ease(), None)],
+    ids=lambda value: getattr(value, "name", value),
+)
 def test_every_kind_of_model(model, batch_size):
     labels = crowd(seed=0, classes=2)
     run = running.run(labels, model, "svi", batch_size=batch_size, steps=1500)

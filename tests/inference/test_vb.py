@@ -71,7 +71,7 @@ def evidence_of_guessing(labels, model):
     [
         pytest.param(name, case, marks=() if (name, case) in _AT_ONCE else pytest.mark.slow)
         for name in MODELS
-        for case in CASES
+        for case in (CASES if name in ("bcc", "two", "fixed") else ("golden", "everything"))
     ],
 )
 def test_the_bound_never_falls_and_stays_below_the_evidence(name, case):

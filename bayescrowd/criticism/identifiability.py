@@ -1,0 +1,252 @@
+r"""What the labels can identify: whom pair statistics pin down, what they leave open, and which labels would help.
+
+The second moments :math:`R_{ml} = A_m D A_l^T` of the pairs of workers with common items are what a table of labels
+shows most reliably. This report says
+
+* whether the co-label graph allows them to be completed: connected, and not bipartite (see
+  `bayescrowd.moments.imputation`);
+* how many items pairs of workers share;
+* how near each worker's partners come to *certificates*: labels that are given for one class alone. With
+  :math:`P(class = k \mid x_l = j) \ge 1 - \epsilon` for some partner's label, for every class, successive projection
+  finds the worker's confusion up to an error of order :math:`\epsilon` (Ibrahim et al. 2019, theorem 1; its condition
+  (11) is this one for equally frequent classes);
+* whether two groups of workers, all pairs between them observed, are *sufficiently scattered* (theorem 3 there), under
+  which the coupled factorisation has one solution even without certificates;
+* how well-conditioned the confusions are, and who answers regardless of the class (rank one);
+* for two classes the interval of parameters with the same second moments (`bayescrowd.moments.binary`).
+
+Where second moments leave something open, the likelihood of all labels and the prior decide; nobody is refused.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from bayescrowd.criticism import pair_findings
+from bayescrowd.criticism.report import Finding, ordered
+from bayescrowd.criticism.scattering import longest, two_sides
+from bayescrowd.data.labels import CrowdLabels
+from bayescrowd.errors import EngineError
+from bayescrowd.moments.binary import interval_of
+from bayescrowd.moments.cooccurrence import Cooccurrence, cooccurrence
+from bayescrowd.moments.graph import Components, components
+from bayescrowd.moments.multispa_kl import multispa_kl
+from bayescrowd.results.tree import json_attribute, labels_of, parameter_group
+from bayescrowd.results.words import count_of
+
+__all__ = ["Identifiability", "identifiability", "of_the_fit"]
+
+_MOST_PRODUCTS = 50_000_000
+"""Sum over items of squared numbers of labels above which pair statistics are not computed for a diagnosis."""
+
+_ROTATION = 0.05
+_MOST_CLASSES = 12
+"""Number of classes up to which scattering is examined."""
+
+
+@dataclass(frozen=True)
+class Identifiability:
+    """What `identifiability` found; print it.
+
+    Parameters
+    ----------
+    headline : str
+        The verdict in one sentence.
+    findings : tuple of Finding
+        Problems first; each says what labels would help.
+    workers : DataFrame by worker
+        ``n_labels``, ``n_partners`` (workers with common items), ``median_common`` (items shared with a partner),
+        ``component`` (of the co-label graph, the largest is 0), ``bipartite`` (of that component), ``epsilon`` (how far
+        the partners' labels are from certificates of all classes; NaN without partners), ``condition`` (smallest over
+        largest singular value of the confusion) and ``rank_one`` (second over first).
+    classes : DataFrame by class
+        ``prevalence``, ``certificate`` (largest probability of the class given a label of any worker) and ``by`` (whose
+        label that is).
+    interval : tuple of float or None
+        For two classes: the prevalences of the first class that second moments leave possible.
+    scattered : tuple of float or None
+        Lengths of the two sides' longest dual vectors; 1 where a side is sufficiently scattered. None where no two
+        sides were found, or for many classes.
+    """
+
+    headline: str
+    findings: tuple[Finding, ...]
+    workers: pd.DataFrame = field(repr=False)
+    classes: pd.DataFrame = field(repr=False)
+    interval: tuple[float, float] | None = None
+    scattered: tuple[float, float] | None = None
+
+    def __str__(self) -> str:
+        """Say everything in plain words."""
+        return "\n".join([self.headline, *(f"  {finding}" for finding in self.findings)])
+
+
+def identifiability(labels: CrowdLabels) -> Identifiability:
+    """Say what a table of labels can identify, before any fit.
+
+    Parameters
+    ----------
+    labels : CrowdLabels
+        The label table. Confusions are estimated by MultiSPA-KL.
+
+    Returns
+    -------
+    Identifiability
+        Print it, or read its tables.
+
+    Raises
+    ------
+    EngineError
+        Where the table is too large for pair statistics.
+
+    Examples
+    --------
+    >>> import bayescrowd as bc
+    >>> print(bc.identifiability(bc.datasets.load("anesthesia")).headline)
+    Pair statistics cover all 5 workers: they share items in one component that can be completed.
+    """
+    pairs = cooccurrence(labels)
+    estimate = multispa_kl(labels, pairs=pairs)
+    return _report(labels, pairs, estimate.confusion, estimate.prevalence)
+
+
+def of_the_fit(tree: xr.DataTree) -> list[Finding]:
+    """Say what the labels of a result identify, given its confusions.
+
+    Parameters
+    ----------
+    tree : DataTree
+        A result.
+
+    Returns
+    -------
+    list of Finding
+        Empty for models without confusions per worker and for single workers.
+    """
+    dataset = tree[parameter_group(tree)].dataset if parameter_group(tree) in tree.children else xr.Dataset()
+    if not {"confusion", "prevalence"} <= set(dataset) or tree["observed_data"].sizes["worker"] < 2:
+        return []
+    labels = labels_of(tree)
+    if len(labels.classes) < 2:
+        return []
+    size = np.bincount(labels.item_code, minlength=labels.n_items).astype(float)
+    if (size**2).sum() > _MOST_PRODUCTS:
+        return [
+            Finding("note", "pairs-skipped", "Pair statistics of workers were not examined: the table is too large.")
+        ]
+    try:
+        pairs = cooccurrence(labels)
+    except EngineError:
+        return [
+            Finding("note", "pairs-skipped", "Pair statistics of workers were not examined: there are too many pairs.")
+        ]
+    mean = dataset[["confusion", "prevalence"]]
+    mean = mean.mean([dim for dim in ("chain", "draw") if dim in mean.dims])
+    confusion = mean["confusion"]
+    if "difficulty" in confusion.dims:
+        share = tree["latent"].dataset["difficulty_probability"].mean("item")
+        confusion = (confusion * share).sum("difficulty")
+    confusion = confusion.transpose("worker", "class", "label").to_numpy().astype(float)
+    found = list(_report(labels, pairs, confusion, mean["prevalence"].to_numpy().astype(float)).findings)
+    spread = json_attribute(tree, "details", {}).get("rotation_spread")
+    if spread is not None and spread > _ROTATION:
+        found.append(
+            Finding(
+                "caution",
+                "rotation",
+                f"Restarts that fit the pair statistics equally well differ by up to {spread:.2f} in a confusion "
+                "entry: second moments leave a rotation open.",
+                "let the likelihood settle it, polish=10, or engine='em' with init=fit",
+            )
+        )
+    return found
+
+
+def _report(labels: CrowdLabels, pairs: Cooccurrence, confusion: np.ndarray, prevalence: np.ndarray) -> Identifiability:
+    graph = components(pairs)
+    posterior = prevalence[None, :, None] * confusion
+    posterior = posterior / np.maximum(posterior.sum(axis=1, keepdims=True), 1e-300)
+    used = pairs.label_count > 0
+    posterior = np.where(used[:, None, :], posterior, 0.0)  # a label that a worker never gave certifies nothing
+    workers = _workers(labels, pairs, graph, confusion, posterior)
+    best = posterior.max(axis=2)
+    classes = pd.DataFrame(
+        {
+            "prevalence": prevalence,
+            "certificate": best.max(axis=0),
+            "by": np.asarray(labels.workers, object)[best.argmax(axis=0)],
+        },
+        index=pd.Index(labels.classes, name="class"),
+    )
+    square = confusion.shape[1] == confusion.shape[2] == 2
+    interval = interval_of(confusion[workers["n_labels"].to_numpy() > 0], prevalence).prevalence if square else None
+    scattered = _scattered(pairs, confusion)
+    findings = [
+        *pair_findings.of_the_graph(labels, pairs, graph),
+        *pair_findings.of_common_items(pairs),
+        *pair_findings.of_spammers(workers),
+        *pair_findings.of_certificates(classes),
+        *pair_findings.of_interval(interval, labels),
+        *pair_findings.of_scattering(scattered),
+    ]
+    return Identifiability(_headline(graph, workers), ordered(findings), workers, classes, interval, scattered)
+
+
+def _workers(
+    labels: CrowdLabels, pairs: Cooccurrence, graph: Components, confusion: np.ndarray, posterior: np.ndarray
+) -> pd.DataFrame:
+    n_workers, n_classes, _ = confusion.shape
+    singular = np.linalg.svd(confusion, compute_uv=False)
+    best = posterior.max(axis=2)  # [worker, class]
+    reach = np.zeros((n_workers, n_classes))
+    np.maximum.at(reach, pairs.first, best[pairs.second])
+    np.maximum.at(reach, pairs.second, best[pairs.first])
+    degree = pairs.degree()
+    both = pd.Series(np.tile(pairs.total, 2)).groupby(np.concatenate([pairs.first, pairs.second])).median()
+    return pd.DataFrame(
+        {
+            "n_labels": np.bincount(labels.worker_code, minlength=n_workers),
+            "n_partners": degree,
+            "median_common": both.reindex(range(n_workers)).to_numpy(),
+            "component": graph.of_worker,
+            "bipartite": graph.bipartite[graph.of_worker],
+            "epsilon": np.where(degree > 0, 1 - reach.min(axis=1), np.nan),
+            "condition": singular[:, -1] / singular[:, 0],
+            "rank_one": singular[:, 1] / singular[:, 0],
+        },
+        index=pd.Index(labels.workers, name="worker"),
+    )
+
+
+def _scattered(pairs: Cooccurrence, confusion: np.ndarray) -> tuple[float, float] | None:
+    n_workers, n_classes, n_labels = confusion.shape
+    if n_classes > _MOST_CLASSES or n_classes > n_labels:
+        return None
+    joined = np.zeros((n_workers, n_workers), bool)
+    enough = pairs.total >= pair_findings.ENOUGH
+    joined[pairs.first[enough], pairs.second[enough]] = True
+    joined |= joined.T
+    sides = two_sides(joined, pairs.label_count.sum(axis=1))
+    if min(map(len, sides)) == 0:
+        return None
+    one, other = (longest(np.swapaxes(confusion[side], 1, 2).reshape(-1, n_classes)) for side in sides)
+    return one, other
+
+
+def _headline(graph: Components, workers: pd.DataFrame) -> str:
+    covered = int((~workers["bipartite"]).sum())
+    n = len(workers)
+    if covered == n and graph.n == 1:
+        return f"Pair statistics cover all {n} workers: they share items in one component that can be completed."
+    if covered == 0:
+        return (
+            f"Pair statistics alone determine no confusion matrix of the {n} workers: no three of them are joined in a "
+            "ring by common items."
+        )
+    good = int((~graph.bipartite).sum())
+    return (
+        f"Pair statistics cover {covered} of {n} workers, in {count_of(good, 'component')} of the co-label graph that "
+        f"can be completed; {n - covered} are outside."
+    )

@@ -1,0 +1,136 @@
+"""What the engines that estimate from moments share: which models they fit, and how an estimate becomes a run."""
+
+from typing import Any
+
+import numpy as np
+
+from bayescrowd.inference.base import Job, Run, Status, check_whole, require
+from bayescrowd.model import At, Model, Sizes
+from bayescrowd.moments.estimate import Estimate, decode
+from bayescrowd.moments.polish import polished
+
+__all__ = ["DECODINGS", "check_choices", "check_model", "check_shared", "finish"]
+
+DECODINGS = ("map", "ml")
+PREVALENCES = ("estimated", "uniform")
+
+
+def check_model(name: str, model: Model) -> None:
+    """Refuse models other than one prevalence and one confusion matrix per worker.
+
+    Parameters
+    ----------
+    name : str
+        The engine's.
+    model : Model
+        The model.
+
+    Raises
+    ------
+    EngineError
+        Where labels do not come about as entries of the workers' confusion matrices alone.
+    """
+    worker, true_class, label = np.arange(2), np.arange(2) + 2, np.arange(2) + 4
+    at = At(worker, true_class, np.zeros(2, int), label, np.zeros(2, int), Sizes(8, 8, 8, 8))
+    routes = model.routes(at) if model.has_routes and model.n_levels == 1 else None
+    plain = routes is not None and len(routes) == 1 and list(routes[0].cells) == ["confusion"]
+    if plain and routes is not None:
+        cells = routes[0].cells["confusion"]
+        same = len(cells) == 3 and all(
+            found is wanted for found, wanted in zip(cells, (worker, true_class, label), strict=True)
+        )
+        plain = same and bool(np.all(np.asarray(routes[0].log_constant) == 0)) and bool(np.all(routes[0].counted))
+        plain = plain and list(model.state_cells(at)) == ["prevalence"]
+    require(
+        plain,
+        f"engine {name!r} estimates the model of Dawid and Skene, a prevalence and one confusion matrix per worker; "
+        f"model {model.name!r} is another. Use it as a start, init={name!r}",
+    )
+
+
+def check_choices(settings: Any, **allowed: tuple[Any, ...]) -> None:
+    """Check that settings have one of their values.
+
+    Parameters
+    ----------
+    settings : dataclass
+        The settings.
+    **allowed : tuple
+        Field -> values.
+
+    Raises
+    ------
+    EngineError
+        Where one has not.
+    """
+    for name, values in allowed.items():
+        value = getattr(settings, name)
+        listed = ", ".join(map(repr, values[:-1]))
+        require(value in values, f"{name} must be {listed} or {values[-1]!r}, not {value!r}")
+
+
+def check_shared(settings: Any) -> None:
+    """Check the settings that all these engines have.
+
+    Parameters
+    ----------
+    settings : dataclass
+        With fields ``decode``, ``polish`` and ``polish_prevalence``.
+
+    Raises
+    ------
+    EngineError
+        Where one is out of range.
+    """
+    check_choices(settings, decode=DECODINGS, polish_prevalence=PREVALENCES)
+    check_whole(settings, polish=0)
+
+
+def finish(job: Job, estimate: Estimate, *, left_out: bool = False, objective_sign: float = -1.0) -> Run:
+    """Turn an estimate into a run: polish it, decode the classes.
+
+    Parameters
+    ----------
+    job : Job
+        What was asked for.
+    estimate : Estimate
+        What was found.
+    left_out : bool
+        Whether workers that could not be estimated have no say in the classes.
+    objective_sign : float
+        Turns the estimate's objective into one that rises.
+
+    Returns
+    -------
+    Run
+        Without draws.
+    """
+    settings, labels = job.settings, job.labels
+    raw = estimate
+    if settings.polish:
+        estimate = polished(labels, estimate, settings.polish, prevalence=settings.polish_prevalence)
+    voting = estimate
+    if left_out and not settings.polish:
+        confusion = estimate.confusion.copy()
+        confusion[~estimate.estimated] = 1 / confusion.shape[2]
+        voting = estimate._replace(confusion=confusion)
+    details = {name: _plain(value) for name, value in estimate.details.items()}
+    polishing = f" and {settings.polish} passes of EM" if settings.polish else ""
+    n_passes = details.get("n_passes")
+    passes = f", {n_passes} passes" if n_passes is not None else ""
+    return Run(
+        points={"prevalence": estimate.prevalence, "confusion": estimate.confusion},
+        draws=None,
+        state_probability=decode(labels, voting, rule=settings.decode),
+        state_probability_by_chain=None,
+        log_likelihood=None,
+        sample_stats=None,
+        objective=None if estimate.objective is None else objective_sign * np.asarray(estimate.objective),
+        status=Status("estimated", f"Estimated from the moments of pairs of workers{passes}{polishing}.", True),
+        warnings=tuple(raw.notes),
+        extra=details | {"not_estimated": np.flatnonzero(~raw.estimated).tolist()},
+    )
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value

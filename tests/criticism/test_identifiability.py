@@ -1,0 +1,127 @@
+"""What labels identify, in words and numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayescrowd as bc
+from bayescrowd.criticism.scattering import longest, two_sides
+
+
+def labels_of(rows, **more):
+    return bc.CrowdLabels.from_long(
+        pd.DataFrame(rows, columns=["item", "worker", "label"]), item="item", worker="worker", label="label", **more
+    )
+
+
+def codes(report):
+    return {finding.code for finding in report.findings}
+
+
+def answers(truth, workers, random, right=0.8, n_classes=2):
+    return [
+        (f"i{i}", w, int(k) if random.random() < right else int(random.integers(n_classes)))
+        for i, k in enumerate(truth)
+        for w in workers
+    ]
+
+
+def test_a_good_design():
+    random = np.random.default_rng(0)
+    labels = labels_of(answers(random.integers(3, size=300), "abcde", random, n_classes=3))
+    report = bc.identifiability(labels)
+    assert report.headline.startswith("Pair statistics cover all 5 workers")
+    assert not {"bipartite", "no-common-items", "no-certificate"} & codes(report)
+    assert (report.workers["n_partners"] == 4).all()
+    assert (report.workers["median_common"] == 300).all()
+    assert report.workers["epsilon"].between(0, 0.5).all()
+    assert report.scattered is not None
+    assert report.interval is None
+    assert report.headline in str(report)
+
+
+def test_workers_outside_are_named_with_the_remedy():
+    random = np.random.default_rng(1)
+    rows = answers(random.integers(2, size=100), "abc", random) + [("lonely", "hermit", 1)]
+    report = bc.identifiability(labels_of(rows))
+    (finding,) = [finding for finding in report.findings if finding.code == "no-common-items"]
+    assert "'hermit'" in finding.text
+    assert "label some of their items" in finding.remedy
+    assert "3 of 4 workers" in report.headline
+    assert np.isnan(report.workers.loc["hermit", "epsilon"])
+
+
+def test_bipartite_and_separate_groups():
+    random = np.random.default_rng(2)
+    rows = []
+    for i, k in enumerate(random.integers(2, size=200)):
+        for worker in ("ab"[i % 2], "xy"[i // 2 % 2]):
+            rows.append((f"p{i}", worker, int(k) if random.random() < 0.8 else 1 - int(k)))
+    rows += [(f"q{item}", f"r{w}", label) for item, w, label in answers(random.integers(2, size=50), "uvw", random)]
+    report = bc.identifiability(labels_of(rows))
+    assert {"bipartite", "components"} <= codes(report)
+    (finding,) = [finding for finding in report.findings if finding.code == "bipartite"]
+    assert "two sides" in finding.text
+    assert any(pair in finding.remedy for pair in ("'a' and 'b'", "'b' and 'a'", "'x' and 'y'", "'y' and 'x'"))
+
+
+def test_spammers_and_classes_without_certificate():
+    random = np.random.default_rng(3)
+    truth = random.choice(3, size=2000, p=[0.9, 0.08, 0.02])
+    rows = answers(truth, "abcd", random, right=0.7, n_classes=3)
+    rows += [(f"i{i}", "spam", int(random.integers(3))) for i in range(2000)]
+    report = bc.identifiability(labels_of(rows))
+    assert {"rank-one", "no-certificate"} <= codes(report)
+    (spam,) = [finding for finding in report.findings if finding.code == "rank-one"]
+    assert "'spam'" in spam.text
+    assert report.classes["certificate"].is_monotonic_decreasing
+
+
+def test_two_classes_give_an_interval_that_contains_the_truth():
+    random = np.random.default_rng(4)
+    truth = (random.random(20000) < 0.4).astype(int)
+    report = bc.identifiability(labels_of(answers(truth, "abcdef", random, right=0.6)))
+    low, high = report.interval
+    assert low <= 0.6 <= high
+    assert "interval" in codes(report)
+
+
+def test_diagnose_says_it_too():
+    random = np.random.default_rng(5)
+    rows = answers(random.integers(2, size=60), "abc", random) + [("lonely", "hermit", 1)]
+    found = {finding.code for finding in bc.fit(labels_of(rows), engine="em").diagnose().findings}
+    assert {"no-common-items", "common-items"} <= found
+    levels = bc.fit(labels_of(rows), bc.IDBLA(n_levels=2), engine="vb").diagnose()
+    assert "common-items" in {finding.code for finding in levels.findings}
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 4])
+def test_scattering(n_classes):
+    assert longest(np.eye(n_classes)) == 1
+    assert longest(np.ones((5, n_classes))) == np.inf
+    inside = np.eye(n_classes) + 0.2
+    assert longest(inside) > 1
+
+
+def test_scattered_without_certificates():
+    # Rows on every edge of the triangle, none at a corner: scattered for three classes, not separable.
+    edges = np.array(
+        [[1, t, 0] for t in (0.1, 0.2)] + [[0, 1, t] for t in (0.1, 0.2)] + [[t, 0, 1] for t in (0.1, 0.2)]
+    )
+    edges = np.concatenate([edges, edges[:, [1, 0, 2]], edges[:, [0, 2, 1]], edges[:, [2, 1, 0]]])
+    assert longest(edges) == pytest.approx(1)
+
+
+def test_two_sides_are_joined_throughout():
+    random = np.random.default_rng(0)
+    joined = random.random((12, 12)) < 0.6
+    joined = joined | joined.T
+    np.fill_diagonal(joined, False)
+    one, other = two_sides(joined, np.arange(12.0))
+    assert len(one) > 0
+    assert len(other) > 0
+    assert not set(one) & set(other)
+    assert joined[np.ix_(one, other)].all()
+    assert [len(side) for side in two_sides(np.zeros((3, 3), bool), np.ones(3))] in ([1, 0], [0, 0])
