@@ -42,6 +42,40 @@ def _room_for_compiled_code() -> Any:
         gc.collect()
 
 
+_COMPILED_MOST = {
+    "test_annotations",
+    "test_collapsed_vi",
+    "test_density",
+    "test_em",
+    "test_engines",
+    "test_entries",
+    "test_estimators",
+    "test_identities",
+    "test_invariance",
+    "test_leave_one_out",
+    "test_new_model",
+    "test_paper_moments",
+    "test_precision",
+    "test_states",
+    "test_vb",
+}
+"""Modules whose time is the compiler's: many small programs, each run for a moment on a tiny table."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _compiled_in_a_hurry(request: pytest.FixtureRequest) -> Any:
+    """Leave out the compiler's optimisations where they cost more than they save; other modules test what they make."""
+    if request.module.__name__.rpartition(".")[2] not in _COMPILED_MOST:
+        yield
+        return
+    import jax
+
+    before = jax.config.jax_disable_most_optimizations
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)
+
+
 @pytest.fixture(scope="session")
 def data_folder() -> Path | None:
     """The folder of real data sets (NAME/labels.csv), or None."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from bayescrowd.inference import _moments
 from bayescrowd.inference.base import Engine, Job, Run, check_numbers, check_whole, require
-from bayescrowd.moments.multispa import ALIGNMENTS, multispa
+from bayescrowd.moments.multispa import ALIGNMENTS, COLUMNS, multispa
 
 __all__ = ["ENGINE", "Settings"]
 
@@ -35,6 +35,9 @@ class Settings:
         Items' worth of the worker's own shares of labels mixed into each column.
     prevalence : str
         ``"marginals"``, from the shares of labels; ``"uniform"``, equal.
+    columns : str
+        ``"shrunk"``: all columns, as the two settings above say; ``"full-rank"``: columns of blocks of full rank as
+        they are, and only workers with more than seven of them per class.
     compat : str or None
         ``"released"``: the rules of the authors' published code instead of the above.
     decode : str
@@ -50,6 +53,7 @@ class Settings:
     min_count: float = 3.0
     shrink: float = 2.0
     prevalence: str = "marginals"
+    columns: str = "shrunk"
     compat: str | None = None
     decode: str = "map"
     polish: int = 0
@@ -63,7 +67,7 @@ class Settings:
         EngineError
             Where one is out of range.
         """
-        _moments.check_choices(self, align=ALIGNMENTS, prevalence=("marginals", "uniform"))
+        _moments.check_choices(self, align=ALIGNMENTS, prevalence=("marginals", "uniform"), columns=COLUMNS)
         require(self.compat in (None, "released"), f"compat must be None or 'released', not {self.compat!r}")
         check_whole(self, rounds=1)
         check_numbers(self, "min_count", "shrink")
@@ -91,6 +95,7 @@ def run(job: Job) -> Run:
         least=settings.min_count,
         shrink=settings.shrink,
         prevalence=settings.prevalence,
+        columns=settings.columns,
         compat=settings.compat,
     )
     return _moments.finish(job, estimate, left_out=settings.compat == "released")

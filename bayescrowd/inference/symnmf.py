@@ -10,8 +10,7 @@ factorization, ICML.
 """
 
 from dataclasses import dataclass
-
-import numpy as np
+from typing import Any
 
 from bayescrowd.errors import shorten
 from bayescrowd.inference import _moments
@@ -83,11 +82,8 @@ class Settings:
         """
         _moments.check_choices(self, imputation=IMPUTATIONS, loss=LOSSES, weights=WEIGHTS)
         check_whole(self, max_iter=1, restarts=1, sweeps=1)
-        check_numbers(self, "min_count", "threshold", "tolerance")
-        require(
-            isinstance(self.decay, int | float) and 0 <= self.decay <= 1,
-            f"decay must be a number from 0 to 1, not {self.decay!r}",
-        )
+        check_numbers(self, "min_count", "threshold", "tolerance", "decay")
+        require(self.decay <= 1, f"decay must be at most 1, not {self.decay!r}")
         require(
             self.designated is None or self.imputation == "designated",
             "designated workers are for imputation='designated'",
@@ -131,7 +127,8 @@ def _codes(job: Job) -> tuple[int, ...] | None:
     wanted = job.settings.designated
     if wanted is None:
         return None
-    known = {value: code for code, value in enumerate(np.asarray(job.labels.workers, object).tolist())}
+    labels: Any = job.labels
+    known = {value: code for code, value in enumerate(labels.workers.tolist())}
     missing = [value for value in wanted if value not in known]
     require(not missing, f"designated names workers that gave no labels: {shorten(missing)}")
     return tuple(known[value] for value in wanted)

@@ -100,7 +100,7 @@ def totals_of_workers_rows(by_worker: Any, rows: list[tuple[Any, Any]], tables: 
 def totals_of_rows(flat: list[Any], tables: Tables) -> list[Any]:
     """Sum over the table rows where every label adds once to its row."""
     row_of = jnp.asarray(tables.row_of)
-    add = jax.vmap(lambda one: segment_sum(one, row_of, tables.n_rows, indices_are_sorted=True))
+    add: Any = jax.vmap(lambda one: segment_sum(one, row_of, tables.n_rows, indices_are_sorted=True))
     return [add(one) for one in flat]
 
 

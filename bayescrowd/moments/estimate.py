@@ -30,6 +30,8 @@ class Estimate(NamedTuple):
         What the user should know, in words.
     details : dict
         Further numbers, by name.
+    floor : float
+        Smallest probability of a label that is believed of any worker when classes are decoded.
     """
 
     confusion: np.ndarray
@@ -38,6 +40,7 @@ class Estimate(NamedTuple):
     objective: np.ndarray | None = None
     notes: tuple[str, ...] = ()
     details: Mapping[str, Any] = {}
+    floor: float = FLOOR
 
 
 def floored(table: np.ndarray, floor: float = FLOOR) -> np.ndarray:
@@ -120,7 +123,7 @@ def smoothed_confusion(counts: np.ndarray, strength: float = 1.0) -> np.ndarray:
     return np.asarray(total / total.sum(axis=2, keepdims=True))
 
 
-def decode(labels: Table, estimate: Estimate, *, rule: str = "map", floor: float = FLOOR) -> np.ndarray:
+def decode(labels: Table, estimate: Estimate, *, rule: str = "map") -> np.ndarray:
     """Give the probabilities of the items' classes under an estimate.
 
     Parameters
@@ -131,8 +134,6 @@ def decode(labels: Table, estimate: Estimate, *, rule: str = "map", floor: float
         Confusion matrices and prevalence.
     rule : {"map", "ml"}
         With the estimated prevalence, or as if classes were equally frequent.
-    floor : float
-        Smallest probability of a label that is believed.
 
     Returns
     -------
@@ -140,14 +141,14 @@ def decode(labels: Table, estimate: Estimate, *, rule: str = "map", floor: float
         Rows sum to one; gold items at their known class; an item without labels has the prevalence (or even shares).
     """
     n_items, n_classes = labels.n_items, len(labels.classes)
-    log_confusion = np.log(np.maximum(estimate.confusion, floor))
+    log_confusion = np.log(np.maximum(estimate.confusion, estimate.floor))
     table = np.empty((n_items, n_classes))
     for k in range(n_classes):
         evidence = log_confusion[labels.worker_code, k, labels.label_code]
         evidence = evidence if labels.weight is None else evidence * labels.weight
         table[:, k] = np.bincount(labels.item_code, evidence, n_items)
     if rule == "map":
-        table += np.log(np.maximum(estimate.prevalence, floor))
+        table += np.log(np.maximum(estimate.prevalence, FLOOR))
     table = np.exp(table - table.max(axis=1, keepdims=True))
     known = np.flatnonzero(labels.gold_code >= 0)
     table[known] = 0.0

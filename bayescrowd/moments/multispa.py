@@ -26,10 +26,12 @@ from bayescrowd.moments.estimate import Estimate, counts_given, decode, floored,
 from bayescrowd.moments.permutation import align_each, align_together, chain_orders
 from bayescrowd.moments.simplex import prevalence_from_marginals
 from bayescrowd.moments.spa import successive_projection
+from bayescrowd.moments.voted import on_voted_classes
 
-__all__ = ["ALIGNMENTS", "Columns", "columns_of", "multispa", "vertices"]
+__all__ = ["ALIGNMENTS", "COLUMNS", "Columns", "columns_of", "multispa", "vertices"]
 
 ALIGNMENTS = ("mv", "diagonal", "cooccurrence")
+COLUMNS = ("shrunk", "full-rank")
 
 _RELEASED_COLUMNS = 7
 """The published code estimates a worker with more than this many columns per class."""
@@ -44,13 +46,13 @@ class Columns(NamedTuple):
         Each sums to one.
     owner : int array [column]
         Whose column, in rising order.
-    count : array [column]
+    n_items : array [column]
         Common items it is counted on.
     """
 
     points: np.ndarray
     owner: np.ndarray
-    count: np.ndarray
+    n_items: np.ndarray
 
 
 def columns_of(pairs: Cooccurrence, *, least: float = 3.0, shrink: float = 2.0) -> Columns:
@@ -111,6 +113,7 @@ def vertices(columns: Columns, n_workers: int, n_classes: int) -> tuple[np.ndarr
     return found, there.all(axis=1), left
 
 
+@on_voted_classes
 def multispa(
     labels: Table,
     *,
@@ -119,6 +122,7 @@ def multispa(
     least: float = 3.0,
     shrink: float = 2.0,
     prevalence: str = "marginals",
+    columns: str = "shrunk",
     compat: str | None = None,
     pairs: Cooccurrence | None = None,
 ) -> Estimate:
@@ -137,8 +141,12 @@ def multispa(
         As in `columns_of`.
     prevalence : {"marginals", "uniform"}
         From the shares of labels, or equal.
+    columns : {"shrunk", "full-rank"}
+        Which columns to search: all with enough items, shrunk; or, as the published code does, all columns of blocks of
+        full rank as they are, and only workers with more than seven such columns per class.
     compat : {"released"}, optional
-        The published code's rules instead of ``align``, ``least``, ``shrink`` and ``prevalence``.
+        The published code's rules: columns of full rank, its way to name classes (which may take a column twice), equal
+        prevalence.
     pairs : Cooccurrence, optional
         The pair statistics, where they are at hand.
 
@@ -155,16 +163,16 @@ def multispa(
     [True, True, True, True, True]
     """
     pairs = cooccurrence(labels) if pairs is None else pairs
-    released = compat == "released"
+    released, strict = compat == "released", compat == "released" or columns == "full-rank"
     n_workers, n_classes = pairs.n_workers, pairs.n_classes
-    columns = (
+    cloud = (
         columns_of(_of_full_rank(pairs), least=0.0, shrink=0.0)
-        if released
+        if strict
         else columns_of(pairs, least=least, shrink=shrink)
     )
-    found, estimated, left = vertices(columns, n_workers, n_classes)
-    if released:
-        n_columns = np.bincount(columns.owner, minlength=n_workers)
+    found, estimated, left = vertices(cloud, n_workers, n_classes)
+    n_columns = np.bincount(cloud.owner, minlength=n_workers)
+    if strict:
         estimated &= n_columns > _RELEASED_COLUMNS * n_classes
     vote = shares(labels)
     confusion = smoothed_confusion(counts_given(labels, vote))
@@ -178,7 +186,7 @@ def multispa(
         _prevalence(confusion, pairs, estimated, "uniform" if released else prevalence),
         estimated,
         notes=_notes(estimated),
-        details={"residual": left, "n_columns": np.bincount(columns.owner, minlength=n_workers)},
+        details={"residual": left, "n_columns": n_columns},
     )
 
 

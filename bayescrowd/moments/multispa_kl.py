@@ -34,6 +34,7 @@ from bayescrowd.moments.estimate import Estimate, counts_given, floored, pooled_
 from bayescrowd.moments.multispa import multispa
 from bayescrowd.moments.partners import Partners, padded, partners_of
 from bayescrowd.moments.permutation import align_together
+from bayescrowd.moments.voted import on_voted_classes
 
 __all__ = ["SOLVERS", "WEIGHTS", "multispa_kl"]
 
@@ -65,6 +66,7 @@ class _State(NamedTuple):
     done: Any
 
 
+@on_voted_classes
 def multispa_kl(
     labels: Table,
     *,
@@ -94,7 +96,8 @@ def multispa_kl(
         EM only: strength of a prior at the average worker's confusion, in labels per class (counted as often as the
         worker's own labels are, that is once per partner).
     start : Estimate, optional
-        Where to begin; by default MultiSPA's estimate.
+        Where to begin; by default MultiSPA's estimate of the workers with many columns of full rank, the vote for the
+        others, and an equal prevalence (a rough one would decide doubtful items before the confusions are found).
     pairs : Cooccurrence, optional
         The pair statistics, where they are at hand.
 
@@ -112,7 +115,8 @@ def multispa_kl(
     True
     """
     pairs = cooccurrence(labels) if pairs is None else pairs
-    start = multispa(labels, pairs=pairs) if start is None else start
+    if start is None:
+        start = multispa(labels, pairs=pairs, columns="full-rank", prevalence="uniform", rounds=1)
     vote = counts_given(labels, shares(labels))
     n_workers, n_classes, n_labels = start.confusion.shape
     with_partner = np.zeros(n_workers, bool)

@@ -42,5 +42,6 @@ def polished(labels: Table, estimate: Estimate, passes: int, *, prevalence: str 
             confusion=floored(confusion, FLOOR),
             prevalence=np.full_like(share, 1 / len(share)) if prevalence == "uniform" else share,
             estimated=estimate.estimated | (n_labels > 0),
+            floor=FLOOR,
         )
     return estimate

@@ -32,6 +32,7 @@ from bayescrowd.moments.factorisation import Rotated, extract, nonnegative
 from bayescrowd.moments.graph import Components, components
 from bayescrowd.moments.imputation import designated_blocks, factor_of_blocks, robust_factor
 from bayescrowd.moments.permutation import align_together, best_order
+from bayescrowd.moments.voted import on_voted_classes
 
 __all__ = ["IMPUTATIONS", "symnmf"]
 
@@ -40,10 +41,14 @@ IMPUTATIONS = ("robust", "designated")
 _AS_GOOD = 0.05
 """Restarts whose objective is within this fraction of the best one's are as good."""
 
-_ZERO = 1e-12
+_BELIEVED = 1e-3
+"""The factor's zeros are where rounding and noise cut it off: less than this is believed of nobody."""
+
+_ZERO = 1e-15
 """Objectives below this share of the squared length of U are zero."""
 
 
+@on_voted_classes
 def symnmf(
     labels: Table,
     *,
@@ -140,7 +145,7 @@ def symnmf(
             tolerance=tolerance,
             random=random,
         )
-        best = int(np.argmin(ended.objective))
+        best = _chosen(ended, root[members])
         found, root_prevalence, spread_of_sums = extract(ended.factor[best], size[members])
         order = align_together(floored(found), counts[members])
         confusion[members] = floored(found)[:, order]
@@ -163,13 +168,23 @@ def symnmf(
             "imputation_objective": trace.tolist(),
             "n_components": graph.n,
         },
+        floor=_BELIEVED,
     )
+
+
+def _chosen(ended: Rotated, root: np.ndarray) -> int:
+    """Take the first restart that is as good as the best: the one nearest to the frame of the majority vote."""
+    return int(np.flatnonzero(ended.objective <= _limit(ended, root))[0])
+
+
+def _limit(ended: Rotated, root: np.ndarray) -> float:
+    return (1 + _AS_GOOD) * float(ended.objective.min()) + _ZERO * float((root**2).sum())
 
 
 def _spread(ended: Rotated, best: int, root: np.ndarray, weight: np.ndarray) -> float:
     """Largest difference of a confusion entry between the best restart and others as good, classes matched."""
     found, _, _ = extract(ended.factor[best], weight)
-    limit = (1 + _AS_GOOD) * ended.objective[best] + _ZERO * float((root**2).sum())
+    limit = _limit(ended, root)
     largest = 0.0
     for other in np.flatnonzero(ended.objective <= limit):
         if other == best:

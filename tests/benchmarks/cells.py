@@ -203,6 +203,20 @@ def gibbs_memory(*, quick: bool) -> list[Cell]:
     return cells
 
 
+def moments(*, quick: bool) -> list[Cell]:
+    """Pair statistics of workers and the moment estimators on them, from labels in memory."""
+    items, workers, size = (400, 20, "2k labels") if quick else (200_000, 1000, "1M labels, 1000 workers, 5 classes")
+    tables: dict[str, dict[str, Any]] = {size: EVEN | {"items": items, "workers": workers}}
+    if not quick:
+        tables = {"trec": {"dataset": "trec"}} | tables
+    cells = []
+    for name, table in tables.items():
+        cells.append(Cell("moments", name, "pair statistics", "pairs:count", table))
+        for engine in ("multispa", "multispa-kl", "symnmf"):
+            cells.append(Cell("moments", name, engine, "pairs:estimate", table, {"engine": engine}))
+    return cells
+
+
 CASES: dict[str, Callable[..., list[Cell]]] = {
     "em-pass": em_pass,
     "em-fit": em_fit,
@@ -210,6 +224,7 @@ CASES: dict[str, Callable[..., list[Cell]]] = {
     "gibbs": gibbs,
     "gibbs-memory": gibbs_memory,
     "nuts": nuts,
+    "moments": moments,
     "start": start,
     "recompile": recompile,
     "memory": memory,

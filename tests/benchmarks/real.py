@@ -41,6 +41,9 @@ MAJORITY, DEFAULT = "majority vote", "bc.fit(labels)"
 CAP = 45.0
 """Seconds after which a fit of ours is interrupted; engines then give what they have."""
 
+CAPS = {"nuts": 20.0, "svi": 20.0}
+"""The same for engines that would otherwise take most of the hour."""
+
 CAP_OF_DEFAULT = 120.0
 """The same for `bc.fit(labels)`, which should have a result on every set."""
 
@@ -111,7 +114,8 @@ def plan(sets: dict[str, int], *, quick: bool = False) -> list[Cell]:
                 continue
             for model in MODELS[:1] if quick and engine != "collapsed-gibbs" else MODELS:
                 options = SHORT.get(engine, {}) if quick else settings(engine, n_labels)
-                add(tool_of(model, engine), {"kind": "ours", "model": model, "engine": engine, "options": options})
+                how = {"kind": "ours", "model": model, "engine": engine, "options": options}
+                add(tool_of(model, engine), how, cap=CAPS.get(engine, CAP))
         for method in PEERS[:1] if quick else PEERS:
             if n_labels > LARGEST_OF_PEERS.get(method, n_labels):
                 continue

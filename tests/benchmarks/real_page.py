@@ -33,7 +33,8 @@ svi and collapsed-gibbs on at most {real.LARGEST["svi"]:,}, gibbs on at most {re
 on at most {real.LARGEST_OF_PEERS["GLAD"]:,}. There are fewer sweeps than the default 500 + 1000 where labels x sweeps x
 {real.CHAINS} chains would exceed {real.LABEL_UPDATES["collapsed-gibbs"] / 1e6:.0f}M (collapsed-gibbs) or
 {real.LABEL_UPDATES["gibbs"] / 1e6:.0f}M (gibbs), but never fewer than 50 + 100. A fit of ours is interrupted after
-{real.CAP:.0f} s (`bc.fit(labels)`: {real.CAP_OF_DEFAULT:.0f} s) and judged by what it has by then; a peer is ended
+{real.CAP:.0f} s ({", ".join(f"{name} {cap:.0f} s" for name, cap in real.CAPS.items())}, `bc.fit(labels)`
+{real.CAP_OF_DEFAULT:.0f} s) and judged by what it has by then; a peer is ended
 after {PEER_CAP:.0f} s and then not tried on larger sets. Numeric sets (more than {real.MOST_CLASSES} label values) are
 left out.
 

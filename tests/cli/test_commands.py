@@ -350,6 +350,7 @@ def test_datasets_in_a_folder(tmp_path: Path) -> None:
 
 
 class TestSimulate:
+    @pytest.mark.slow
     def test_writes_labels_that_fit_reads(self, tmp_path: Path) -> None:
         path = tmp_path / "labels.csv"
         message = run("simulate", "--items", 30, "--workers", 8, "--classes", 3, "--labels-per-item", 4, "--out", path)
@@ -360,6 +361,7 @@ class TestSimulate:
         assert len(labels.truth) == 30
         assert "agrees with the truth" in run("fit", path, "--engine", "em").stdout
 
+    @pytest.mark.slow
     def test_same_seed_same_labels(self, tmp_path: Path) -> None:
         texts = []
         for name, seed in (("a", 1), ("b", 1), ("c", 2)):
@@ -421,6 +423,7 @@ class TestProcess:
         assert "nowhere.csv" in done.stderr
         assert "Traceback" not in done.stderr
 
+    @pytest.mark.slow
     def test_p90_no_bar_and_no_device_warning_in_a_file(self, labels_csv: Path) -> None:
         sizes = ("--chains", "2", "--warmup", "20", "--draws", "20")
         done = _process("fit", str(labels_csv), "--engine", "nuts", *sizes, cwd=labels_csv.parent)
@@ -429,6 +432,7 @@ class TestProcess:
         assert "device" not in done.stderr
         assert "\r" not in done.stderr
 
+    @pytest.mark.slow
     def test_a_terminal_that_shows_only_ascii(self, tmp_path: Path) -> None:
         (tmp_path / "labels.csv").write_text(LABELS.replace("a,", "日本,"), encoding="utf-8")
         done = _process("fit", "labels.csv", "--engine", "em", cwd=tmp_path, PYTHONIOENCODING="ascii")

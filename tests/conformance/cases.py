@@ -89,10 +89,11 @@ def model_id(model: Model) -> str:
 
 
 def cross() -> list[object]:
-    """Registered models on every case; toys and other priors on the one that holds everything, as the fast tests."""
-    slow = lambda case: () if case == "everything" else pytest.mark.slow
+    """Registered models on every case; toys and other priors on the one that holds everything, a few of them fast."""
+    quick = [*PLAIN, *(toy for toy in TOYS if toy.name in ("subtypes", "ability"))]
+    slow = lambda model, case: () if case == "everything" and model in quick else pytest.mark.slow
     return [
-        pytest.param(model, case, id=f"{model_id(model)}-{case}", marks=slow(case))
+        pytest.param(model, case, id=f"{model_id(model)}-{case}", marks=slow(model, case))
         for model in MODELS
         for case in (CASES if model in PLAIN else ("everything",))
     ]

@@ -28,6 +28,16 @@ from bayescrowd.model import Route
 
 every_model = pytest.mark.parametrize("model", MODELS, ids=model_id)
 one_of_each = pytest.mark.parametrize("model", PLAIN + [toy for toy in TOYS if "levels" not in toy.name], ids=model_id)
+some_models = pytest.mark.parametrize(
+    "model",
+    [
+        pytest.param(
+            model, id=model_id(model), marks=() if model in PLAIN or model.name == "ability" else pytest.mark.slow
+        )
+        for model in MODELS
+        if model in PLAIN or model in TOYS
+    ],
+)
 
 
 def with_mode(model):
@@ -45,7 +55,7 @@ def crowd(model=None, seed=0):
     return bc.simulate(model, n_items=25, n_workers=4, classes=2, labels_per_item=(2, 4), seed=seed).labels
 
 
-@every_model
+@some_models
 def test_em_climbs_to_a_point_where_the_slope_is_zero(model):
     chosen = with_mode(model)
     by_state = np.random.default_rng(0).dirichlet(np.ones(2 * chosen.n_levels), 25)
@@ -61,7 +71,7 @@ def test_em_climbs_to_a_point_where_the_slope_is_zero(model):
     assert run.extra["log_likelihood_at_point"] == pytest.approx(log_likelihood.sum(), abs=1e-4)
 
 
-@every_model
+@some_models
 @pytest.mark.parametrize("case", ["everything"])
 def test_em_of_the_likelihood_takes_any_table(model, case):
     run = running.run(CASES[case](), model, "em", max_iter=200)
@@ -76,7 +86,7 @@ def test_em_of_the_likelihood_takes_any_table(model, case):
 def test_nuts_agrees_with_draws_from_the_prior_weighted_by_the_likelihood(model):
     labels = golden()
     means, _ = checks.prior_monte_carlo(model, labels)
-    run = running.run(labels, model, "nuts", chains=4, warmup=500, draws=1000)
+    run = running.run(labels, model, "nuts", chains=2, warmup=400, draws=1500)
     by_draw = checks.by_draw(model, run.draws, labels)
     np.testing.assert_allclose(run.state_probability, by_draw.mean((0, 1)), atol=1e-10)
     for name, draws in {"state": by_draw, **run.draws}.items():

@@ -139,7 +139,7 @@ _TABLES = [
     for engine in ("gibbs", "collapsed-gibbs", "gibbs-single", "collapsed-gibbs-single")
     if not (engine.endswith("single") and (case != "everything" or name == "dawid-skene"))
     # Ragged tables and three classes are nothing new to both samplers and all models.
-    if case in ("repeats", "weighted", "everything") or (name, engine) == ("idbla", "collapsed-gibbs")
+    if case in ("repeats", "everything") or (name, engine) in (("idbla", "collapsed-gibbs"), ("fixed-idbla", "gibbs"))
     for marks in [() if (name, case, engine) in _QUICK else pytest.mark.slow]
 ]
 

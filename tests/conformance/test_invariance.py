@@ -144,6 +144,7 @@ def test_samplers_do_not_care_about_names_and_order(engine):
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["gibbs", "collapsed-gibbs"])
 @pytest.mark.parametrize("model", [R31, bc.IDBLA(n_levels=2, confusion_prior=bc.diagonal(3, 1))], ids=lambda m: m.name)
+@pytest.mark.slow
 def test_gibbs_samplers_take_weight_two_for_a_repeated_row(model, engine):
     labels = golden()
     rows = np.stack([labels.item_code, labels.worker_code, labels.label_code], axis=1)

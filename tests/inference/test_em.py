@@ -253,6 +253,7 @@ def test_a_start_where_the_classes_are_swapped_is_followed():
     np.testing.assert_allclose(backward.points["confusion"], forward.points["confusion"][:, ::-1], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_evidence_of_a_million_labels_is_exact():
     """P71: float64 sums; the same table a thousand times has a thousand times the log likelihood."""
     labels = crowd(seed=2, n_items=200, n_workers=5, n_classes=2)
@@ -274,6 +275,7 @@ def test_zero_probabilities_do_not_poison_the_likelihood():
     assert np.isfinite(run.state_probability).all()
 
 
+@pytest.mark.slow
 def test_it_does_not_compile_twice():
     """P78: tables of similar size, new labels and new priors share the compiled code."""
     first, *others = [crowd(seed=seed, n_items=49 + seed % 2, n_workers=5) for seed in range(1, 6)]

@@ -93,6 +93,7 @@ def test_guides_with_correlations(guide, run, exact):
     assert one.extra["elbo"] > run.extra["elbo"] - 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("labels", [d1(), everything()], ids=["d1", "everything"])
 def test_both_programs_have_one_bound(labels):
     """At the same parameters of the guide and the same noise; weights, gold, repeats and holes included."""
@@ -127,9 +128,18 @@ def of_part(model, arrays, scale, position):
     return jax.value_and_grad(lambda z: potential(_svi_steps.scaled, (model, arrays, scale), z))(position)
 
 
-@pytest.mark.parametrize("batch_size", [2, 7])
-@pytest.mark.parametrize("table", ["everything", "crowd"])
-@pytest.mark.parametrize("model", [R31, Groups(), Ease()], ids=lambda model: model.name)
+@pytest.mark.parametrize(
+    ("model", "table", "batch_size"),
+    [
+        (R31, "everything", 2),
+        (Ease(), "crowd", 7),
+        pytest.param(R31, "crowd", 7, marks=pytest.mark.slow),
+        pytest.param(Groups(), "everything", 7, marks=pytest.mark.slow),
+        pytest.param(Groups(), "crowd", 2, marks=pytest.mark.slow),
+        pytest.param(Ease(), "everything", 2, marks=pytest.mark.slow),
+    ],
+    ids=lambda value: getattr(value, "name", value),
+)
 def test_minibatches_average_to_the_whole(model, table, batch_size):
     """Value and gradient, at a point of no importance."""
     labels = everything() if table == "everything" else crowd(seed=1, classes=3)

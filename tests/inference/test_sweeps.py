@@ -75,6 +75,7 @@ def test_shapes_and_what_the_draws_say(engine):
 
 @pytest.mark.slow
 @both
+@pytest.mark.slow
 def test_P87_fifty_thousand_draws_are_within_a_hundredth(engine):
     exact = oracle.posterior(oracle.of_labels(d1()))
     run = running.run(d1(), R31, engine, chains=4, warmup=500, draws=12_500, keep=500, seed=87)

@@ -16,6 +16,8 @@ from bayescrowd.moments import cooccurrence as module
 from bayescrowd.moments.cooccurrence import cooccurrence
 from bayescrowd.moments.graph import components
 
+pytestmark = pytest.mark.filterwarnings("ignore::bayescrowd.BayescrowdWarning")
+
 
 def labels_of(rows, **more):
     frame = pd.DataFrame(rows, columns=["item", "worker", "label", "weight"][: len(rows[0])])
@@ -67,7 +69,6 @@ def test_counts_are_those_by_hand(table):
     check(labels_of(table))
 
 
-@pytest.mark.filterwarnings("ignore::bayescrowd.BayescrowdWarning")
 def test_dense_products_give_the_same(monkeypatch):
     labels = bc.simulate(bc.DawidSkene(), n_items=60, n_workers=7, classes=3, seed=1).labels
     plain = cooccurrence(labels)

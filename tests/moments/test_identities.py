@@ -19,7 +19,9 @@ from bayescrowd.moments.symnmf import symnmf
 N_WORKERS = 25
 CLASSES = [2, 3, 5, 8]
 
-every_size = pytest.mark.parametrize("n_classes", CLASSES)
+every_size = pytest.mark.parametrize(
+    "n_classes", [pytest.param(n, marks=() if n == 3 else pytest.mark.slow) for n in CLASSES]
+)
 
 
 def blocks_of(confusion, prevalence):
