@@ -216,9 +216,10 @@ def _check_labels(labels: object, function: str = "fit") -> None:
 def _judge(tree: xr.DataTree) -> None:
     """Say in the tree whether a sampler's chains agree, and what else should be known without being asked."""
     from bayescrowd.criticism.convergence import vanished_classes
+    from bayescrowd.criticism.evidence import silent_classes
     from bayescrowd.criticism.levels import permuted_levels
 
-    noticed = vanished_classes(tree) + permuted_levels(tree)
+    noticed = vanished_classes(tree) + silent_classes(tree) + permuted_levels(tree)
     found = [finding.text for finding in noticed if finding.severity != "note"]
     if has_chains(tree):
         from bayescrowd.criticism.convergence import diagnose

@@ -52,7 +52,6 @@ _COMPILED_MOST = {
     "test_estimators",
     "test_identities",
     "test_invariance",
-    "test_leave_one_out",
     "test_new_model",
     "test_paper_moments",
     "test_precision",

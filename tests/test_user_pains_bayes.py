@@ -63,6 +63,16 @@ def test_P33_anesthesia_by_gibbs_sampling(engine):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("engine", ["gibbs", "collapsed-gibbs", "nuts"])
+def test_P33_four_chains_agree_under_the_default_prior(engine):
+    fit = bc.fit(bc.datasets.load("anesthesia"), bc.DawidSkene(), engine=engine, chains=4, draws=2000, progress=False)
+    assert fit.converged
+    prevalence = fit.idata["posterior"]["prevalence"].to_numpy()
+    for column in range(4):
+        assert array_stats.rhat(prevalence[..., column], chain_axis=0, draw_axis=1, method="rank") < 1.01
+
+
+@pytest.mark.slow
 def test_P33_a_flat_prior_is_said_not_to_name_the_classes():
     fit = bc.fit(
         bc.datasets.load("anesthesia"), bc.DawidSkene(confusion_prior=1.0), engine="collapsed-gibbs", progress=False

@@ -11,7 +11,7 @@ from bayescrowd.results.tree import ids, n_labels_of, sizes_of, values
 from bayescrowd.results.votes import leading, majority_codes, vote_shares
 from bayescrowd.results.words import count_of
 
-__all__ = ["against_majority", "of_the_labels"]
+__all__ = ["against_majority", "of_the_labels", "silent_classes"]
 
 _FEW_LABELS = 3
 
@@ -78,20 +78,7 @@ def of_the_labels(tree: xr.DataTree) -> list[Finding]:
                 "declare the classes that might have occurred, classes=[...], when you make the labels",
             )
         )
-    said = np.bincount(values(tree, "observed_data", "label_index"), minlength=sizes.n_classes)[: sizes.n_classes]
-    expected = values(tree, "latent", "class_probability").sum(axis=0)
-    silent = (said == 0) & (expected >= 1)
-    if silent.any():
-        findings.append(
-            Finding(
-                "caution",
-                "never-said",
-                f"No worker ever says {shorten(ids(tree, 'class')[silent])}, yet {expected[silent].sum():.0f} items "
-                f"are expected there: only the prior says so, mostly of items without labels.",
-                "give gold, leave the class out with classes=[...], or, where not answering means something, make it a "
-                "label of its own with labels=[...]",
-            )
-        )
+    findings += silent_classes(tree)
     n_by_worker = n_labels_of(tree, "worker")
     workers = ids(tree, "worker")
     if (n_by_worker > 0).sum() == 1:
@@ -125,6 +112,37 @@ def of_the_labels(tree: xr.DataTree) -> list[Finding]:
             )
         )
     return findings
+
+
+def silent_classes(tree: xr.DataTree) -> list[Finding]:
+    """Find classes that no worker ever says, though items are expected in them.
+
+    Parameters
+    ----------
+    tree : DataTree
+        A result.
+
+    Returns
+    -------
+    list of Finding
+        At most one.
+    """
+    n_classes = sizes_of(tree).n_classes
+    said = np.bincount(values(tree, "observed_data", "label_index"), minlength=n_classes)[:n_classes]
+    expected = values(tree, "latent", "class_probability").sum(axis=0)
+    silent = (said == 0) & (expected >= 1)
+    if not silent.any():
+        return []
+    return [
+        Finding(
+            "caution",
+            "never-said",
+            f"No worker ever says {shorten(ids(tree, 'class')[silent])}, yet {expected[silent].sum():.0f} items "
+            f"are expected there: only the prior says so, mostly of items without labels.",
+            "give gold, leave the class out with classes=[...], or, where not answering means something, make it a "
+            "label of its own with labels=[...]",
+        )
+    ]
 
 
 def _components(tree: xr.DataTree) -> int:

@@ -119,7 +119,7 @@ def _climb(job: Job, arrays: LabelArrays, fixpoint: Fixpoint, start: np.ndarray,
     job.reporter.start(task, fixpoint.max_iter)
     progress = fixpoint.begin(jnp.asarray(rows))
     traces: list[np.ndarray] = []
-    steps, done = 1 if arrays.blocks.size > 1e6 else CHUNK, 0
+    steps, done = 1 if len(job.labels.item_code) > 1e6 else CHUNK, 0
     try:
         while True:
             begun = time.perf_counter()

@@ -20,10 +20,13 @@ from bayescrowd.kernels.entries import RouteEntries, route_entries, state_entrie
 from bayescrowd.kernels.incidences import Incidences, incidence_table, incidences, most_steps
 from bayescrowd.kernels.leave_one_out import SHORT, Uses, fast_table, state_table
 from bayescrowd.kernels.leave_one_out_sums import Repeats
-from bayescrowd.kernels.tables import Tables, tables_of
+from bayescrowd.kernels.tables import Tables, concentration, tables_of
 from bayescrowd.model import Model
 
 __all__ = ["Plan", "group_repeats", "leave_one_out", "plan_of"]
+
+_TINY_PRIOR = 1e-4
+"""Smallest prior concentration with which products of a few fractions cannot vanish."""
 
 
 @jax.tree_util.register_dataclass
@@ -168,7 +171,9 @@ def plan_of(model: Model, labels: Table, *, general: bool = False) -> Plan:
         if repeats is not None:
             constants = constants.at[repeats.at_labels].add(more, mode="drop")
         used = [_uses(entry) for entry in states]
-        short = int(np.bincount(singles.item_code).max(initial=0)) <= SHORT
+        # Each label multiplies as many fractions as it uses tables; tiny priors make tiny fractions.
+        most = int(np.bincount(singles.item_code).max(initial=0)) * len(routes[0].entries)
+        short = most <= SHORT and float(np.min(np.asarray(concentration(model, arrays.sizes)))) >= _TINY_PRIOR
         return Plan(
             arrays,
             routes,

@@ -104,7 +104,8 @@ def symmetric_of(model: Model, plan: Plan) -> Symmetric:
     )
     require(
         plan.repeats is None,
-        "moments='paper' counts one label per item and worker: pass labels with duplicates='first', or other moments",
+        "moments='paper' counts one label per item and worker, without weights: make the labels with "
+        "duplicates='first' and without weight=, or take other moments",
     )
     row, cell, _ = annotations_of(arrays)
     n_classes = arrays.sizes.n_classes

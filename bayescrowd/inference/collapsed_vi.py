@@ -131,7 +131,7 @@ class _State(NamedTuple):
 
 def _bound(plan: Plan, alpha: Any, rows: Any, counts: Any) -> Any:
     entropy = -jnp.sum(jax.scipy.special.xlogy(rows, rows))
-    given = 0.0 if plan.constants is None else jnp.sum(rows * plan.constants)
+    given = 0.0 if plan.constants is None else jnp.sum(jnp.where(rows > 0, rows * plan.constants, 0.0))
     return entropy + given + log_polya(alpha, counts, plan.tables)
 
 

@@ -163,6 +163,14 @@ def test_any_table_agrees_with_brute_force(name, case, engine):
     np.testing.assert_allclose(by_class[gold, labels.gold_code[gold]], 1, atol=1e-12)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["idbla", "fixed-idbla"])
+def test_nuts_takes_any_table_with_levels(name):
+    labels, model, known = tiny(name, "everything")
+    run = running.run(labels, model, "nuts", seed=5, chains=2, warmup=400, draws=1500)
+    exact.hold(model, labels, run, known)
+
+
 @pytest.mark.parametrize("engine", ["gibbs", "collapsed-gibbs"])
 def test_fixed_rows_never_move(engine):
     labels = CASES["everything"]()

@@ -12,6 +12,8 @@ import pytest
 import running
 from conformance import checks
 from conformance.cases import d1, everything, golden
+from conformance.exact import by_level
+from conformance.exact import posterior as golden_posterior
 from conformance.toys import Ability, Ease, Groups, Guessing, TwoLevels
 from jax.flatten_util import ravel_pytree
 from running import Recorder, of_rows
@@ -82,6 +84,30 @@ def test_the_golden_table():
     sure = np.abs(exact.class_probability[:, 0] - 0.5) > 0.1
     assert (run.state_probability.argmax(1) == exact.class_probability.argmax(1))[sure].all()
     assert run.extra["elbo"] < exact.log_evidence + 4 * run.extra["elbo_error"]
+
+
+LEVELS = {
+    "idbla": bc.IDBLA(n_levels=2, prevalence_prior=2.0, confusion_prior=by_level(2, 2)),
+    "fixed-idbla": bc.FixedIDBLA(prevalence_prior=2.0, confusion_prior=1.0, easy_error=0.1, hard_error=0.5),
+}
+"""The golden models with difficulty levels."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LEVELS)
+def test_the_golden_tables_with_levels(name):
+    model, labels = LEVELS[name], golden()
+    known = golden_posterior(model, labels)
+    run = running.run(labels, model, "svi")
+    classes = run.state_probability.reshape(4, -1, 2).sum(1)
+    np.testing.assert_allclose(classes, known.class_probability, atol=0.15)
+    levels = run.state_probability.reshape(4, -1, 2).sum(2)
+    np.testing.assert_allclose(levels, known.level_probability, atol=0.15)
+    assert run.extra["elbo"] < known.log_evidence + 4 * run.extra["elbo_error"]
+    few = {"seed": 3, "steps": 30, "draws": 20}
+    one = running.run(labels, model, "svi", likelihood="enumerated", **few)
+    other = running.run(labels, model, "svi", **few)
+    np.testing.assert_allclose(one.objective, other.objective, atol=1e-8)
 
 
 @pytest.mark.slow

@@ -365,6 +365,18 @@ def test_when_logarithms_are_added_one_by_one():
     assert most_steps(np.array([1.0, 1e6])) == 0
 
 
+@pytest.mark.parametrize("moments", MOMENTS)
+def test_a_table_of_repeats_alone(moments):
+    """Nobody labelled an item but once or with weight 1: nothing is single. With gold, and levels that are given."""
+    rows = [(i, k, (i * k) % 2) for i in range(4) for k in range(3)]
+    twice = of_rows(rows + rows[:6], classes=2, weight=[1.0] * 6 + [3.0] * 6 + [1.0] * 6, gold={1: 0})
+    plan = held(FREE[3], twice, moments)
+    assert plan.repeats is not None
+    assert (np.asarray(plan.arrays.blocks) == plan.arrays.n_cells).all()
+    if moments == "zero":
+        held(FREE[3], of_rows(rows + rows, classes=2, weight=[0.5] * 24, gold={1: 0}), moments)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("moments", MOMENTS)
 def test_large_weights_take_gamma_functions(moments):
