@@ -10,9 +10,9 @@ import pandas as pd
 import xarray as xr
 
 from bayescrowd.choice import choose
-from bayescrowd.data.labels import CrowdLabels
+from bayescrowd.data.required import require_labels
 from bayescrowd.decisions.items import quick_difficulty
-from bayescrowd.errors import ConvergenceWarning, EngineError, LabelError, shorten
+from bayescrowd.errors import ConvergenceWarning, EngineError
 from bayescrowd.fit import Fit
 from bayescrowd.inference.base import Job, sizes_of
 from bayescrowd.inference.progress import reporter
@@ -89,7 +89,7 @@ def fit(
     >>> fit.model.name, fit.engine, fit.converged
     ('dawid-skene', 'collapsed-vi', True)
     """
-    _check_labels(labels)
+    require_labels(labels)
     choice = choose(model, engine=engine, seed=seed, labels=labels, **options)
     chosen_model, chosen, settings, seed = choice.model, choice.engine, choice.settings, choice.seed
     if on_failure not in ("warn", "raise"):
@@ -98,6 +98,8 @@ def fit(
         raise EngineError(f"progress must be True, False or None (a bar where somebody looks), not {progress!r}")
     with double_precision():  # as the engines: small operations are then compiled once
         chosen_model.check(sizes_of(labels))
+    if init is not None and not chosen.starts:
+        raise EngineError(f"engine {chosen.name!r} needs no start: leave init out")
     begun = time.perf_counter()
     notes: list[str] = []
     start = resolve(init, labels, chosen_model, notes=notes)
@@ -181,36 +183,8 @@ def item_difficulty(labels: Any, n_levels: Any = 3) -> pd.DataFrame:
     >>> table.loc[[1, 3], "level"].tolist()
     ['1', '3']
     """
-    _check_labels(labels, "item_difficulty")
+    require_labels(labels, "item_difficulty")
     return quick_difficulty(labels, n_levels)
-
-
-def _check_labels(labels: object, function: str = "fit") -> None:
-    if isinstance(labels, CrowdLabels):
-        if labels.n_items == 0 or labels.n_annotations == 0:
-            raise LabelError("there are no labels to fit: the table has no rows")
-        return
-    if isinstance(labels, pd.DataFrame):
-        columns = [str(column) for column in labels.columns]
-        raise LabelError(
-            f"{function} takes a CrowdLabels, not a DataFrame (its columns: {shorten(columns, 10)}). Write\n"
-            f'    labels = bc.CrowdLabels.from_long(df, item="...", worker="...", label="...")\n'
-            f'    labels = bc.CrowdLabels.from_wide(df, items="rows")\n'
-            f"and pass that"
-        )
-    if isinstance(labels, str | Path):
-        raise LabelError(
-            f"{function} takes a CrowdLabels, not a path. Write\n    bc.{function}(bc.read_labels({str(labels)!r}))"
-        )
-    if isinstance(labels, np.ndarray):
-        raise LabelError(
-            f"{function} takes a CrowdLabels, not an array. Write\n"
-            f'    labels = bc.CrowdLabels.from_wide(array, items="rows")\nand pass that'
-        )
-    raise LabelError(
-        f"{function} takes a CrowdLabels, not a {type(labels).__name__}; make one with bc.read_labels(path) or "
-        f"bc.CrowdLabels.from_long(df, item=..., worker=..., label=...)"
-    )
 
 
 def _judge(tree: xr.DataTree) -> None:

@@ -69,7 +69,7 @@ def _compiled_in_a_hurry(request: pytest.FixtureRequest) -> Any:
         return
     import jax
 
-    before = jax.config.jax_disable_most_optimizations
+    before = jax.config.values["jax_disable_most_optimizations"]
     jax.config.update("jax_disable_most_optimizations", True)
     yield
     jax.config.update("jax_disable_most_optimizations", before)

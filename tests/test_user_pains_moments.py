@@ -58,7 +58,10 @@ def test_p23_moments_outside_the_model(engine, case):
     labels = from_patterns(CASES[case])
     fit = bc.fit(labels, engine=engine)
     finite(fit)
-    assert fit.diagnose().findings
+    codes = {finding.code for finding in fit.diagnose().findings}
+    assert "common-items" in codes
+    if case == "a worker who never varies":
+        assert "rank-one" in codes
 
 
 P24 = {
@@ -75,7 +78,7 @@ def test_p24_three_workers_with_a_known_answer():
         share = pairs.idata["point_estimate"]["prevalence"].to_numpy()
         agree[one, other] = 2 * np.einsum("k,kl,kl->", share, a, b) - 1
     # The second moments that the fit reproduces: .48, .32 and .24 as covariances of answers coded -1, 1.
-    np.testing.assert_allclose(sorted(agree.values()), [0.24, 0.32, 0.48], atol=1e-4)
+    np.testing.assert_allclose(list(agree.values()), [0.48, 0.32, 0.24], atol=1e-4)
     report = bc.identifiability(labels)
     assert report.interval is not None
     assert report.interval[0] <= 0.5 <= report.interval[1]

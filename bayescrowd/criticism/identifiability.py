@@ -19,6 +19,7 @@ Where second moments leave something open, the likelihood of all labels and the 
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,11 +29,13 @@ from bayescrowd.criticism import pair_findings
 from bayescrowd.criticism.report import Finding, ordered
 from bayescrowd.criticism.scattering import longest, two_sides
 from bayescrowd.data.labels import CrowdLabels
+from bayescrowd.data.required import require_labels
 from bayescrowd.errors import EngineError
 from bayescrowd.moments.binary import interval_of
 from bayescrowd.moments.cooccurrence import Cooccurrence, cooccurrence
 from bayescrowd.moments.graph import Components, components
 from bayescrowd.moments.multispa_kl import multispa_kl
+from bayescrowd.moments.polish import polished
 from bayescrowd.results.tree import json_attribute, labels_of, parameter_group
 from bayescrowd.results.words import count_of
 
@@ -42,6 +45,15 @@ _MOST_PRODUCTS = 50_000_000
 """Sum over items of squared numbers of labels above which pair statistics are not computed for a diagnosis."""
 
 _ROTATION = 0.05
+_POLISH = 30
+_OFTEN = 5
+"""Times that a worker must have given a label before it counts as a certificate."""
+
+_ZERO = 1e-3
+_FULL_RANK = 0.05
+_MOST_WORKERS = 1000
+"""Workers with most labels among whom two sides are sought."""
+
 _MOST_CLASSES = 12
 """Number of classes up to which scattering is examined."""
 
@@ -60,7 +72,8 @@ class Identifiability:
         ``n_labels``, ``n_partners`` (workers with common items), ``median_common`` (items shared with a partner),
         ``component`` (of the co-label graph, the largest is 0), ``bipartite`` (of that component), ``epsilon`` (how far
         the partners' labels are from certificates of all classes; NaN without partners), ``condition`` (smallest over
-        largest singular value of the confusion) and ``rank_one`` (second over first).
+        largest singular value of the confusion) and ``rank_one`` (second over first, rows weighted by the roots of the
+        prevalence).
     classes : DataFrame by class
         ``prevalence``, ``certificate`` (largest probability of the class given a label of any worker) and ``by`` (whose
         label that is).
@@ -83,13 +96,13 @@ class Identifiability:
         return "\n".join([self.headline, *(f"  {finding}" for finding in self.findings)])
 
 
-def identifiability(labels: CrowdLabels) -> Identifiability:
+def identifiability(labels: Any) -> Identifiability:
     """Say what a table of labels can identify, before any fit.
 
     Parameters
     ----------
     labels : CrowdLabels
-        The label table. Confusions are estimated by MultiSPA-KL.
+        The label table. Confusions are estimated by MultiSPA-KL and some passes of EM.
 
     Returns
     -------
@@ -98,8 +111,10 @@ def identifiability(labels: CrowdLabels) -> Identifiability:
 
     Raises
     ------
+    LabelError
+        Where ``labels`` is no `CrowdLabels`.
     EngineError
-        Where the table is too large for pair statistics.
+        Where there is one class only, or the table is too large for pair statistics.
 
     Examples
     --------
@@ -107,8 +122,11 @@ def identifiability(labels: CrowdLabels) -> Identifiability:
     >>> print(bc.identifiability(bc.datasets.load("anesthesia")).headline)
     Pair statistics cover all 5 workers: they share items in one component that can be completed.
     """
+    require_labels(labels, "identifiability")
+    if len(labels.classes) < 2:
+        raise EngineError("there is one class only, so there is nothing to identify; declare others with classes=[...]")
     pairs = cooccurrence(labels)
-    estimate = multispa_kl(labels, pairs=pairs)
+    estimate = polished(labels, multispa_kl(labels, pairs=pairs), _POLISH)
     return _report(labels, pairs, estimate.confusion, estimate.prevalence)
 
 
@@ -142,6 +160,10 @@ def of_the_fit(tree: xr.DataTree) -> list[Finding]:
         return [
             Finding("note", "pairs-skipped", "Pair statistics of workers were not examined: there are too many pairs.")
         ]
+    dims = {"chain", "draw", "worker", "difficulty", "class", "label"}
+    of_workers = {"worker", "class", "label"} <= set(dataset["confusion"].dims) <= dims
+    if not of_workers or not set(dataset["prevalence"].dims) <= {"chain", "draw", "class"}:
+        return []
     mean = dataset[["confusion", "prevalence"]]
     mean = mean.mean([dim for dim in ("chain", "draw") if dim in mean.dims])
     confusion = mean["confusion"]
@@ -166,11 +188,12 @@ def of_the_fit(tree: xr.DataTree) -> list[Finding]:
 
 def _report(labels: CrowdLabels, pairs: Cooccurrence, confusion: np.ndarray, prevalence: np.ndarray) -> Identifiability:
     graph = components(pairs)
+    named = prevalence > 0
     posterior = prevalence[None, :, None] * confusion
     posterior = posterior / np.maximum(posterior.sum(axis=1, keepdims=True), 1e-300)
-    used = pairs.label_count > 0
-    posterior = np.where(used[:, None, :], posterior, 0.0)  # a label that a worker never gave certifies nothing
-    workers = _workers(labels, pairs, graph, confusion, posterior)
+    # A label that a worker hardly ever gave certifies nothing.
+    posterior = np.where((pairs.label_count >= _OFTEN)[:, None, :], posterior, 0.0)
+    workers = _workers(labels, pairs, graph, (confusion, prevalence), posterior[:, named])
     best = posterior.max(axis=2)
     classes = pd.DataFrame(
         {
@@ -180,27 +203,35 @@ def _report(labels: CrowdLabels, pairs: Cooccurrence, confusion: np.ndarray, pre
         },
         index=pd.Index(labels.classes, name="class"),
     )
-    square = confusion.shape[1] == confusion.shape[2] == 2
-    interval = interval_of(confusion[workers["n_labels"].to_numpy() > 0], prevalence).prevalence if square else None
-    scattered = _scattered(pairs, confusion)
+    supported = (pairs.degree(pair_findings.ENOUGH) > 0) & (pairs.label_count.sum(axis=1) >= pair_findings.ENOUGH)
+    square = confusion.shape[1] == confusion.shape[2] == 2 and supported.any()
+    interval = interval_of(confusion[supported], prevalence).prevalence if square else None
+    scattered, outside = _scattered(pairs, confusion)
     findings = [
         *pair_findings.of_the_graph(labels, pairs, graph),
         *pair_findings.of_common_items(pairs),
         *pair_findings.of_spammers(workers),
-        *pair_findings.of_certificates(classes),
+        *pair_findings.of_certificates(classes[named]),
         *pair_findings.of_interval(interval, labels),
-        *pair_findings.of_scattering(scattered),
+        *pair_findings.of_scattering(scattered, outside),
     ]
     return Identifiability(_headline(graph, workers), ordered(findings), workers, classes, interval, scattered)
 
 
 def _workers(
-    labels: CrowdLabels, pairs: Cooccurrence, graph: Components, confusion: np.ndarray, posterior: np.ndarray
+    labels: CrowdLabels,
+    pairs: Cooccurrence,
+    graph: Components,
+    parameters: tuple[np.ndarray, np.ndarray],
+    posterior: np.ndarray,
 ) -> pd.DataFrame:
-    n_workers, n_classes, _ = confusion.shape
+    confusion, prevalence = parameters
+    n_workers = len(confusion)
     singular = np.linalg.svd(confusion, compute_uv=False)
+    # Rows of rare classes are known least, and count least for whether answers depend on the class.
+    weighted = np.linalg.svd(np.sqrt(prevalence)[None, :, None] * confusion, compute_uv=False)
     best = posterior.max(axis=2)  # [worker, class]
-    reach = np.zeros((n_workers, n_classes))
+    reach = np.zeros((n_workers, posterior.shape[1]))
     np.maximum.at(reach, pairs.first, best[pairs.second])
     np.maximum.at(reach, pairs.second, best[pairs.first])
     degree = pairs.degree()
@@ -214,25 +245,38 @@ def _workers(
             "bipartite": graph.bipartite[graph.of_worker],
             "epsilon": np.where(degree > 0, 1 - reach.min(axis=1), np.nan),
             "condition": singular[:, -1] / singular[:, 0],
-            "rank_one": singular[:, 1] / singular[:, 0],
+            "rank_one": weighted[:, 1] / weighted[:, 0],
         },
         index=pd.Index(labels.workers, name="worker"),
     )
 
 
-def _scattered(pairs: Cooccurrence, confusion: np.ndarray) -> tuple[float, float] | None:
+def _scattered(pairs: Cooccurrence, confusion: np.ndarray) -> tuple[tuple[float, float] | None, int]:
+    """Lengths of both sides' longest dual vectors, and how many workers the theorem does not reach from there."""
     n_workers, n_classes, n_labels = confusion.shape
-    if n_classes > _MOST_CLASSES or n_classes > n_labels:
-        return None
-    joined = np.zeros((n_workers, n_workers), bool)
     enough = pairs.total >= pair_findings.ENOUGH
-    joined[pairs.first[enough], pairs.second[enough]] = True
-    joined |= joined.T
-    sides = two_sides(joined, pairs.label_count.sum(axis=1))
+    size = pairs.label_count.sum(axis=1)
+    busy = np.unique(np.concatenate([pairs.first[enough], pairs.second[enough]]))
+    busy = np.sort(busy[np.argsort(-size[busy], kind="stable")[:_MOST_WORKERS]])
+    if n_classes > _MOST_CLASSES or n_classes > n_labels or not len(busy):
+        return None, n_workers
+    joined = np.zeros((len(busy), len(busy)), bool)
+    kept = enough & np.isin(pairs.first, busy) & np.isin(pairs.second, busy)
+    one, other = np.searchsorted(busy, pairs.first[kept]), np.searchsorted(busy, pairs.second[kept])
+    joined[one, other] = joined[other, one] = True
+    sides = [busy[side] for side in two_sides(joined, size[busy])]
     if min(map(len, sides)) == 0:
-        return None
-    one, other = (longest(np.swapaxes(confusion[side], 1, 2).reshape(-1, n_classes)) for side in sides)
-    return one, other
+        return None, n_workers
+    # Estimates are never zero: what is less than a thousandth counts as zero.
+    clear = np.where(confusion < _ZERO, 0.0, confusion)
+    first, second = (longest(np.swapaxes(clear[side], 1, 2).reshape(-1, n_classes)) for side in sides)
+    inside = np.zeros(n_workers, bool)
+    inside[np.concatenate(sides)] = True
+    reached = inside.copy()
+    reached[pairs.first[enough & inside[pairs.second]]] = True
+    reached[pairs.second[enough & inside[pairs.first]]] = True
+    reached &= np.linalg.svd(confusion, compute_uv=False)[:, -1] > _FULL_RANK
+    return (first, second), int((~reached).sum())
 
 
 def _headline(graph: Components, workers: pd.DataFrame) -> str:

@@ -68,31 +68,7 @@ def of_the_graph(labels: CrowdLabels, pairs: Cooccurrence, graph: Components) ->
                 f"let somebody else, such as {busiest!r}, label some of their items",
             )
         )
-    for number in np.flatnonzero(graph.bipartite):
-        members = np.flatnonzero(graph.of_worker == number)
-        if len(members) < 2:
-            continue
-        side = _same_side(pairs, members)
-        who = names[side[np.argsort(-size[side], kind="stable")][:2]]
-        pair = f", such as {who[0]!r} and {who[1]!r}" if len(who) == 2 else ""
-        findings.append(
-            Finding(
-                "caution",
-                "bipartite",
-                f"{count_of(len(members), 'worker')} ({shorten(names[members])}) fall into two sides that only meet "
-                "each other: their pair statistics leave a whole matrix undetermined, and moment estimators cannot use "
-                "them.",
-                f"let two workers of one side{pair}, label common items",
-            )
-            if len(members) > 2
-            else Finding(
-                "caution",
-                "bipartite",
-                f"Only two workers ({shorten(names[members])}) share these items: two do not determine each other's "
-                "confusion.",
-                "let a third worker label items of both",
-            )
-        )
+    findings += _of_bipartite(names, size, pairs, graph)
     parts = [number for number in range(graph.n) if (graph.of_worker == number).sum() > 1]
     if len(parts) > 1:
         heads = [names[np.flatnonzero(graph.of_worker == n)[np.argmax(size[graph.of_worker == n])]] for n in parts[:2]]
@@ -108,12 +84,47 @@ def of_the_graph(labels: CrowdLabels, pairs: Cooccurrence, graph: Components) ->
     return findings
 
 
+def _of_bipartite(names: np.ndarray, size: np.ndarray, pairs: Cooccurrence, graph: Components) -> list[Finding]:
+    """Say that some components cannot be completed, the largest by name."""
+    count = np.bincount(graph.of_worker, minlength=graph.n)
+    numbers = np.flatnonzero(graph.bipartite & (count > 1))
+    if not len(numbers):
+        return []
+    largest = numbers[np.argmax(count[numbers])]
+    members = np.flatnonzero(graph.of_worker == largest)
+    others = f"; so are {len(numbers) - 1} smaller groups" if len(numbers) > 1 else ""
+    if len(members) == 2:
+        return [
+            Finding(
+                "caution",
+                "bipartite",
+                f"Only two workers ({shorten(names[members])}) share these items{others}: two do not determine each "
+                "other's confusion.",
+                "let a third worker label items of both",
+            )
+        ]
+    side = _same_side(pairs, members)
+    who = names[side[np.argsort(-size[side], kind="stable")][:2]]
+    pair = f", such as {who[0]!r} and {who[1]!r}" if len(who) == 2 else ""
+    return [
+        Finding(
+            "caution",
+            "bipartite",
+            f"{count_of(len(members), 'worker')} ({shorten(names[members])}) fall into two sides that only meet each "
+            f"other{others}: their pair statistics leave a whole matrix undetermined, and moment estimators cannot use "
+            "them.",
+            f"let two workers of one side{pair}, label common items",
+        )
+    ]
+
+
 def _same_side(pairs: Cooccurrence, members: np.ndarray) -> np.ndarray:
     """Find the larger side of a bipartite component."""
     colour = {int(members[0]): 0}
     stack = [int(members[0])]
     neighbours: dict[int, list[int]] = {}
-    for one, other in zip(pairs.first.tolist(), pairs.second.tolist(), strict=True):
+    of_members = np.isin(pairs.first, members)
+    for one, other in zip(pairs.first[of_members].tolist(), pairs.second[of_members].tolist(), strict=True):
         neighbours.setdefault(one, []).append(other)
         neighbours.setdefault(other, []).append(one)
     while stack:
@@ -179,8 +190,8 @@ def of_spammers(workers: pd.DataFrame) -> list[Finding]:
         Finding(
             "note",
             "rank-one",
-            f"{count_of(len(flat), 'worker')} answer almost regardless of the class ({shorten(flat)}): their own "
-            "confusion is found all the same, but they help to find nobody else's.",
+            f"{count_of(len(flat), 'worker')} answer almost regardless of the class ({shorten(flat)}): they "
+            "help to find nobody's confusion, and successive projection cannot find theirs.",
         )
     ]
 
@@ -249,13 +260,15 @@ def of_interval(interval: tuple[float, float] | None, labels: CrowdLabels) -> li
     ]
 
 
-def of_scattering(scattered: tuple[float, float] | None) -> list[Finding]:
+def of_scattering(scattered: tuple[float, float] | None, outside: int) -> list[Finding]:
     """Say whether two groups of workers are sufficiently scattered.
 
     Parameters
     ----------
     scattered : tuple of float or None
         Lengths of the two sides' longest dual vectors.
+    outside : int
+        Workers who share no items with either side, or whose confusion is not of full rank.
 
     Returns
     -------
@@ -270,7 +283,8 @@ def of_scattering(scattered: tuple[float, float] | None) -> list[Finding]:
                 "note",
                 "scattered",
                 "Two groups of workers with common items are each sufficiently scattered, as far as a search can see: "
-                "the coupled factorisation has one solution.",
+                "the coupled factorisation has one solution"
+                + (f", but for {count_of(outside, 'worker')} out of their reach." if outside else "."),
             )
         ]
     return [

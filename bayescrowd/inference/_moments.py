@@ -4,9 +4,10 @@ from typing import Any
 
 import numpy as np
 
+from bayescrowd.errors import shorten
 from bayescrowd.inference.base import Job, Run, Status, check_whole, require
 from bayescrowd.model import At, Model, Sizes
-from bayescrowd.moments.estimate import Estimate, decode
+from bayescrowd.moments.estimate import Estimate, decode, floored
 from bayescrowd.moments.polish import polished
 
 __all__ = ["DECODINGS", "check_choices", "check_model", "check_shared", "finish"]
@@ -107,13 +108,17 @@ def finish(job: Job, estimate: Estimate, *, left_out: bool = False, objective_si
     """
     settings, labels = job.settings, job.labels
     raw = estimate
+    require(
+        raw.estimated.any() or not left_out or settings.polish,
+        "compat='released' estimates workers with more than seven partners only, and nobody here has so many; leave it "
+        "out, or take engine='multispa-kl'",
+    )
     if settings.polish:
         estimate = polished(labels, estimate, settings.polish, prevalence=settings.polish_prevalence)
-    voting = estimate
+    confusion = floored(estimate.confusion, estimate.floor)
     if left_out and not settings.polish:
-        confusion = estimate.confusion.copy()
         confusion[~estimate.estimated] = 1 / confusion.shape[2]
-        voting = estimate._replace(confusion=confusion)
+    estimate = estimate._replace(confusion=confusion)
     details = {name: _plain(value) for name, value in estimate.details.items()}
     polishing = f" and {settings.polish} passes of EM" if settings.polish else ""
     n_passes = details.get("n_passes")
@@ -121,15 +126,26 @@ def finish(job: Job, estimate: Estimate, *, left_out: bool = False, objective_si
     return Run(
         points={"prevalence": estimate.prevalence, "confusion": estimate.confusion},
         draws=None,
-        state_probability=decode(labels, voting, rule=settings.decode),
+        state_probability=decode(labels, estimate, rule=settings.decode),
         state_probability_by_chain=None,
         log_likelihood=None,
         sample_stats=None,
         objective=None if estimate.objective is None else objective_sign * np.asarray(estimate.objective),
         status=Status("estimated", f"Estimated from the moments of pairs of workers{passes}{polishing}.", True),
-        warnings=tuple(raw.notes),
+        warnings=_named(job, raw, left_out=left_out and not settings.polish),
         extra=details | {"not_estimated": np.flatnonzero(~raw.estimated).tolist()},
     )
+
+
+def _named(job: Job, estimate: Estimate, *, left_out: bool) -> tuple[str, ...]:
+    """Add the ids of the workers who could not be estimated to what the estimator says of them."""
+    notes = estimate.notes
+    if estimate.estimated.all() or not notes:
+        return notes
+    labels: Any = job.labels
+    who = shorten([worker for worker, known in zip(labels.workers, estimate.estimated, strict=True) if not known])
+    more = " By compat='released' they have no say in the classes." if left_out else ""
+    return (*notes[:-1], f"{notes[-1]} They are {who}.{more}")
 
 
 def _plain(value: Any) -> Any:

@@ -53,7 +53,8 @@ class Status:
     Parameters
     ----------
     code : str
-        ``"converged"``, ``"max-iterations"``, ``"interrupted"``, ``"failed"`` or ``"sampled"``.
+        ``"converged"``, ``"max-iterations"``, ``"interrupted"``, ``"failed"``, ``"sampled"`` or ``"estimated"`` (in
+        closed form, or by iterations that are meant to stop early).
     sentence : str
         The same in words, with what to do.
     converged : bool or None
@@ -160,6 +161,8 @@ class Engine:
         (model, settings) -> None; raises `EngineError` where the two do not go together.
     priors : bool
         False where it takes no notice of the model's priors.
+    starts : bool
+        False where it needs no start.
     """
 
     name: str
@@ -168,6 +171,7 @@ class Engine:
     samples: bool
     check: Callable[[Model, Any], None] = lambda model, settings: None
     priors: bool = True
+    starts: bool = True
 
 
 def sizes_of(labels: Table) -> Sizes:

@@ -108,4 +108,5 @@ ENGINE = Engine(
     samples=False,
     check=lambda model, _: _moments.check_model("multispa", model),
     priors=False,
+    starts=False,
 )

@@ -96,4 +96,5 @@ ENGINE = Engine(
     samples=False,
     check=lambda model, _: _moments.check_model("multispa-kl", model),
     priors=False,
+    starts=False,
 )

@@ -35,6 +35,9 @@ _MOMENTS: dict[str, Callable[[Table], Estimate]] = {
 }
 """Starts by name: label table -> point estimate."""
 
+_LEAST_COMMON = 2.0
+"""Nor where pairs of workers have fewer items in common, in the median."""
+
 _MOST_FALLBACK = 0.5
 """A moment estimate is no start where workers with a larger share of the labels could not be estimated."""
 
@@ -159,15 +162,22 @@ def resolve(init: Any, labels: Table, model: Model, *, notes: list[str] | None =
 
 def _from_moments(name: str, labels: Table, notes: list[str] | None) -> np.ndarray:
     """Classes under a moment estimate, or the majority vote where pairs of workers have too little in common."""
+    why = ""
     try:
         estimate = _MOMENTS[name](labels)
         n_labels = np.bincount(labels.worker_code, minlength=labels.n_workers)
         lost = n_labels[~estimate.estimated].sum() / max(n_labels.sum(), 1)
-        if lost <= _MOST_FALLBACK:
-            return decode(labels, estimate)
-        why = f"workers with {100 * lost:.0f} % of the labels have too few items in common with others"
+        common = estimate.details.get("median_common", np.inf)
+        if lost > _MOST_FALLBACK:
+            why = f"workers with {100 * lost:.0f} % of the labels have too few items in common with others"
+        elif common < _LEAST_COMMON:
+            why = f"pairs of workers have {common:.3g} items in common in the median, fewer than {_LEAST_COMMON:.0f}"
     except EngineError as error:
         why = str(error)
+    if not why:
+        if notes is not None:
+            notes.extend(f"init={name!r}: {text}" for text in estimate.notes)
+        return decode(labels, estimate)
     if notes is not None:
         notes.append(f"The start is the majority vote, not {name!r}: {why}.")
     return majority(labels)

@@ -88,6 +88,7 @@ class Settings:
             self.designated is None or self.imputation == "designated",
             "designated workers are for imputation='designated'",
         )
+        require(self.designated is None or len(self.designated) > 0, "designated names nobody; leave it out")
         _moments.check_shared(self)
 
 
@@ -135,5 +136,11 @@ def _codes(job: Job) -> tuple[int, ...] | None:
 
 
 ENGINE = Engine(
-    "symnmf", Settings, run, samples=False, check=lambda model, _: _moments.check_model("symnmf", model), priors=False
+    "symnmf",
+    Settings,
+    run,
+    samples=False,
+    check=lambda model, _: _moments.check_model("symnmf", model),
+    priors=False,
+    starts=False,
 )

@@ -27,6 +27,9 @@ __all__ = ["Cooccurrence", "cooccurrence"]
 _MOST_VALUES = 80_000_000
 """Most numbers that the blocks of all pairs may hold."""
 
+_MOST_PRODUCTS = 400_000_000
+"""Most pairs of labels of one item, where distinct, that are formed at once."""
+
 _DENSE_FACTOR = 64
 """A product of dense rows does about as many times more multiplications per second than one of sparse rows."""
 
@@ -51,7 +54,7 @@ class Cooccurrence:
     n_classes : int
         The first so many label values are the classes.
     n_dropped : int
-        Pairs left out because they have fewer common items than was asked for, or would not fit in memory.
+        Pairs left out because they have fewer common items than was asked for.
     """
 
     first: np.ndarray
@@ -147,6 +150,12 @@ def cooccurrence(labels: Table, *, least: float = 0.0) -> Cooccurrence:
     (10, np.float64(77.9))
     """
     n_workers, n_labels = labels.n_workers, len(labels.label_values)
+    products = float((np.bincount(labels.item_code).astype(float) ** 2).sum())
+    if min(products, float(n_workers * n_labels) ** 2) > _MOST_PRODUCTS:
+        raise EngineError(
+            f"pair statistics of {n_workers:,} workers would take {products:,.0f} products, more than fit in memory: "
+            "some items have very many labels. Use engine='em', 'vb' or 'gibbs', and init='majority'"
+        )
     table = _answers(labels)
     gram = _gram(table)
     row_worker, column_worker = gram.row // n_labels, gram.col // n_labels
@@ -162,7 +171,7 @@ def cooccurrence(labels: Table, *, least: float = 0.0) -> Cooccurrence:
         raise EngineError(
             f"{wanted.sum():,} pairs of workers with {n_labels} label values are more than fit in memory "
             f"({most:,}); leave out pairs with few common items, for example those with fewer than "
-            f"{np.ceil(enough) + 1:.0f}"
+            f"{np.ceil(enough) + 1:.0f}, or use engine='em', 'vb' or 'gibbs', and init='majority'"
         )
     new = np.cumsum(wanted) - 1
     inside = wanted[place]

@@ -149,6 +149,8 @@ def decode(labels: Table, estimate: Estimate, *, rule: str = "map") -> np.ndarra
         table[:, k] = np.bincount(labels.item_code, evidence, n_items)
     if rule == "map":
         table += np.log(np.maximum(estimate.prevalence, FLOOR))
+    if (estimate.prevalence > 0).any():
+        table[:, estimate.prevalence <= 0] = -np.inf  # a class that nobody names
     table = np.exp(table - table.max(axis=1, keepdims=True))
     known = np.flatnonzero(labels.gold_code >= 0)
     table[known] = 0.0

@@ -27,13 +27,13 @@ class Rotated(NamedTuple):
         Nonnegative factors.
     objective : array [restart]
         Squared distance from the rotated square root.
-    trace : array [iteration]
-        The best restart's objectives.
+    traces : array [restart, iteration]
+        Objectives.
     """
 
     factor: np.ndarray
     objective: np.ndarray
-    trace: np.ndarray
+    traces: np.ndarray
 
 
 def nonnegative(
@@ -82,8 +82,7 @@ def nonnegative(
         )
     factor = np.asarray(factor).reshape(len(begin), n_rows, n_labels, n_classes)[:, :n_workers]
     objective = np.asarray(objective)
-    best = int(np.argmin(objective))
-    return Rotated(factor, objective, np.asarray(traces)[best, : int(n_steps)])
+    return Rotated(factor, objective, np.asarray(traces)[:, : int(n_steps)])
 
 
 @partial(jax.jit, static_argnames=("most",))

@@ -45,6 +45,9 @@ _BISECTIONS = 60
 _RCOND = 1e-3
 """Largest cut-off of singular values when a block is inverted; the root of 1 / items where that is lower."""
 
+_LATER = 0.25
+"""Weight of a block that was filled in, as a share of the weakest observed one."""
+
 _SCALINGS = 20
 _REFERENCES = 8
 _BRIDGES = 8
@@ -152,7 +155,7 @@ def _sweeps(
             share = share / (2 * jnp.sqrt(residual(blocks[worker], target, other) + _SMOOTH))
         square = jnp.einsum("p,pbk,pbc->kc", share, other, other)
         product = jnp.einsum("p,pab,pbk->ak", share, target, other)
-        own = _within_ball(square, product, radius)
+        own = _within_ball(square, product, blocks[worker], radius)
         return blocks.at[worker].set(jnp.where(jnp.sum(share) > 0, own, blocks[worker]))
 
     def sweep(state: Any) -> Any:
@@ -168,12 +171,16 @@ def _sweeps(
     return blocks, trace, n_sweeps
 
 
-def _within_ball(square: Any, product: Any, radius: Any) -> Any:
-    """Minimise tr(U G U') - 2 tr(U B') over the ball: U = B (G + mu I)^-1, mu the root of its norm or 0."""
+def _within_ball(square: Any, product: Any, before: Any, radius: Any) -> Any:
+    """Minimise tr(U G U') - 2 tr(U B') over the ball: U = B (G + mu I)^-1, mu the root of its norm or 0.
+
+    Where G leaves a direction open, U stays where it was: a little of the distance to ``before`` is added, which cannot
+    raise the sum.
+    """
     value, vector = jnp.linalg.eigh(square)
-    scale = jnp.maximum(jnp.max(value), 1e-300)
-    value = jnp.maximum(value, 0.0) + _RIDGE * scale
-    turned = product @ vector
+    ridge = _RIDGE * jnp.maximum(jnp.max(value), 1e-300)
+    value = jnp.maximum(value, 0.0) + ridge
+    turned = (product + ridge * before) @ vector
     energy = jnp.sum(turned**2, axis=0)
 
     def too_long(multiplier: Any) -> Any:
@@ -229,7 +236,16 @@ def designated_blocks(
     blocks[second, first] = np.swapaxes(pairs.rate[kept], 1, 2)
     total = np.zeros((n_workers, n_workers))
     total[first, second] = total[second, first] = pairs.total[kept]
-    return _filled(blocks, total, pairs.marginal, n_classes, designated)
+    there = total > 0
+    for _ in range(n_workers):
+        # What was filled in serves as bridge and reference of the next round, with little weight.
+        filled, now = _filled(blocks, total, pairs.marginal, n_classes, designated)
+        if (now == there).all() or now.all():
+            return filled, now
+        weakest = _LATER * float(total[there].min(initial=1.0))
+        total = np.where(now & ~there, weakest, total)
+        blocks, there = filled, now
+    return blocks, there
 
 
 def _filled(
@@ -286,7 +302,7 @@ def _with_marginals(block: np.ndarray, rows: np.ndarray, columns: np.ndarray) ->
 
 def _preferred(usable: np.ndarray, designated: tuple[int, ...] | None, quality: np.ndarray, most: int) -> np.ndarray:
     """Take the designated workers among those that can be used, or the best ones."""
-    if designated is not None:
+    if designated:
         named = usable[np.isin(usable, designated)]
         if len(named):
             return named

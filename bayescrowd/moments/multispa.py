@@ -236,7 +236,7 @@ def _prevalence(confusion: np.ndarray, pairs: Cooccurrence, estimated: np.ndarra
 
 def _of_full_rank(pairs: Cooccurrence) -> Cooccurrence:
     """Keep the pairs whose block has numerically full rank, as the published code does."""
-    full = np.linalg.matrix_rank(pairs.rate) >= pairs.n_labels if pairs.n_pairs else np.zeros(0, bool)
+    full = np.linalg.matrix_rank(pairs.rate) >= pairs.n_classes if pairs.n_pairs else np.zeros(0, bool)
     return Cooccurrence(pairs.first[full], pairs.second[full], pairs.count[full], pairs.label_count, pairs.n_classes)
 
 

@@ -30,7 +30,8 @@ from bayescrowd.data.arrays import Table, bucket
 from bayescrowd.data.votes import shares
 from bayescrowd.kernels.precision import double_precision
 from bayescrowd.moments.cooccurrence import Cooccurrence, cooccurrence
-from bayescrowd.moments.estimate import Estimate, counts_given, floored, pooled_confusion
+from bayescrowd.moments.estimate import Estimate, counts_given, floored, pooled_confusion, smoothed_confusion
+from bayescrowd.moments.graph import components
 from bayescrowd.moments.multispa import multispa
 from bayescrowd.moments.partners import Partners, padded, partners_of
 from bayescrowd.moments.permutation import align_together
@@ -145,16 +146,28 @@ def multispa_kl(
         most=max_iter,
     )
     confusion = floored(np.swapaxes(np.asarray(state.confusion)[:n_workers], 1, 2))
-    confusion[~with_partner] = start.confusion[~with_partner]
-    order = align_together(confusion, vote)
+    prevalence = np.asarray(state.prevalence)
+    graph = components(pairs)
+    # Components have orders of their own; the first is the one with most labels, whose order the prevalence takes.
+    for number in range(graph.n):
+        members = np.flatnonzero((graph.of_worker == number) & with_partner)
+        if len(members):
+            order = align_together(confusion[members], vote[members])
+            confusion[members] = confusion[members][:, order]
+            prevalence = prevalence[order] if number == 0 else prevalence
+    confusion[~with_partner] = smoothed_confusion(vote)[~with_partner]
     n_steps = int(state.step)
     return Estimate(
-        confusion[:, order],
-        np.asarray(state.prevalence)[order],
+        confusion,
+        prevalence,
         with_partner,
         objective=objective[: n_steps + 1],
         notes=_notes(with_partner),
-        details={"n_passes": n_steps, "settled": bool(state.done)},
+        details={
+            "n_passes": n_steps,
+            "settled": bool(state.done),
+            "median_common": float(np.median(pairs.total)) if pairs.n_pairs else 0.0,
+        },
     )
 
 
@@ -218,7 +231,7 @@ def _by_em(pairs: _Pairs, confusion: Any, prevalence: Any, pseudo: Any, limits: 
         share = jnp.sum(of_one, axis=(0, 1))
         return (
             jnp.where(column > 1e-12, total / jnp.maximum(column, 1e-12), confusion),
-            share / jnp.maximum(jnp.sum(share), _TINY),
+            jnp.where(jnp.sum(share) > 0, share / jnp.maximum(jnp.sum(share), _TINY), prevalence),
         )
 
     def step(state: _State) -> _State:
@@ -242,6 +255,7 @@ def _by_mirror(pairs: _Pairs, partners: Partners, confusion: Any, prevalence: An
     """Cyclic exponentiated gradient, as the published code: three steps for each worker in turn, then one for d."""
     max_iter, tolerance = limits
     n_workers = partners.pair.shape[0]
+    n_pairs = jnp.sum(jnp.sum(pairs.weight, axis=(1, 2)) > 0)
     blocks = jnp.concatenate([pairs.weight, jnp.zeros((1, *pairs.weight.shape[1:]))])
 
     def descend(point: Any, value_of: Any) -> Any:
@@ -262,6 +276,9 @@ def _by_mirror(pairs: _Pairs, partners: Partners, confusion: Any, prevalence: An
         block = blocks[partners.pair[worker]]
         block = jnp.where(partners.is_first[worker][:, None, None], block, jnp.swapaxes(block, 1, 2))
         other = confusion[partners.partner[worker]] * prevalence
+        # At the scale of one pair, as with equal weights: the step sizes are made for it.
+        n_there = jnp.sum(jnp.sum(block, axis=(1, 2)) > 0)
+        block = block * n_there / jnp.maximum(jnp.sum(block), _TINY)
 
         def value_of(own: Any) -> Any:
             model = jnp.maximum(jnp.einsum("ak,pbk->pab", own, other), _ROUGH)
@@ -276,7 +293,7 @@ def _by_mirror(pairs: _Pairs, partners: Partners, confusion: Any, prevalence: An
     def value_of_prevalence(confusion: Any, prevalence: Any) -> Any:
         model = jnp.maximum(_model(pairs, confusion, prevalence), _ROUGH)
         model = model / jnp.sum(model, axis=(1, 2), keepdims=True)
-        return -jnp.sum(pairs.weight * jnp.log(model))
+        return -jnp.sum(pairs.weight * jnp.log(model)) * n_pairs / jnp.maximum(jnp.sum(pairs.weight), _TINY)
 
     def step(state: _State) -> _State:
         confusion = jax.lax.fori_loop(

@@ -5,8 +5,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayescrowd.data.arrays import bucket
+from bayescrowd.errors import EngineError
 
 __all__ = ["Partners", "padded", "partners_of"]
+
+_MOST_SLOTS = 50_000_000
 
 
 class Partners(NamedTuple):
@@ -41,6 +44,11 @@ def partners_of(first: np.ndarray, second: np.ndarray, n_workers: int) -> Partne
     -------
     Partners
         With as many slots as the worker with most partners needs, rounded up.
+
+    Raises
+    ------
+    EngineError
+        Where that would not fit in memory.
     """
     n_pairs = len(first)
     owner, partner = np.concatenate([first, second]), np.concatenate([second, first])
@@ -49,8 +57,14 @@ def partners_of(first: np.ndarray, second: np.ndarray, n_workers: int) -> Partne
     order = real[np.argsort(owner[real], kind="stable")]
     owner, partner, pair, is_first = owner[order], partner[order], pair[order], is_first[order]
     degree = np.bincount(owner, minlength=n_workers)
+    width = bucket(max(int(degree.max(initial=1)), 1), 8)
+    if n_workers * width > _MOST_SLOTS:
+        raise EngineError(
+            f"one worker shares items with {degree.max():,} others: tables of {n_workers:,} x {width:,} would not fit "
+            "in memory. Use engine='multispa' or 'multispa-kl', or an engine on the labels such as 'em'"
+        )
     slot = np.arange(len(owner)) - np.repeat(np.cumsum(degree) - degree, degree)
-    shape = (n_workers, bucket(max(int(degree.max(initial=1)), 1), 8))
+    shape = (n_workers, width)
     table = Partners(np.full(shape, n_pairs), np.zeros(shape, int), np.zeros(shape, bool))
     table.pair[owner, slot] = pair
     table.partner[owner, slot] = partner

@@ -32,6 +32,8 @@ def polished(labels: Table, estimate: Estimate, passes: int, *, prevalence: str 
         Every worker with labels is estimated.
     """
     n_labels = np.bincount(labels.worker_code, minlength=labels.n_workers)
+    named = estimate.prevalence > 0
+    flat = named / max(int(named.sum()), 1)
     for _ in range(passes):
         probability = decode(labels, estimate, rule="ml" if prevalence == "uniform" else "map")
         counts = counts_given(labels, probability)
@@ -40,7 +42,7 @@ def polished(labels: Table, estimate: Estimate, passes: int, *, prevalence: str 
         share = probability[np.bincount(labels.item_code, minlength=labels.n_items) > 0].mean(axis=0)
         estimate = estimate._replace(
             confusion=floored(confusion, FLOOR),
-            prevalence=np.full_like(share, 1 / len(share)) if prevalence == "uniform" else share,
+            prevalence=flat if prevalence == "uniform" else share,
             estimated=estimate.estimated | (n_labels > 0),
             floor=FLOOR,
         )

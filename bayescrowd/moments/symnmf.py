@@ -99,8 +99,8 @@ def symnmf(
     -------
     Estimate
         Workers of bipartite components, and workers without partners, have the confusion that the soft majority vote
-        gives them. ``details["rotation_spread"]`` is the largest difference of a confusion entry among restarts that
-        are as good as the best one.
+        gives them. ``details["rotation_spread"]`` is the largest difference of a confusion entry (of workers with at
+        least a median number of labels) among restarts that are as good as the best one.
 
     Raises
     ------
@@ -123,6 +123,8 @@ def symnmf(
     counts = counts_given(labels, vote)
     fallback = smoothed_confusion(counts)
     size = pairs.label_count.sum(axis=1)
+    inside = np.flatnonzero(~graph.bipartite[graph.of_worker])
+    n_missing = 0
     if imputation == "robust":
         share = vote[np.bincount(labels.item_code, minlength=labels.n_items) > 0].mean(axis=0)
         start = np.swapaxes(fallback, 1, 2) * np.sqrt(np.maximum(share, 1e-3))
@@ -130,6 +132,7 @@ def symnmf(
         root, trace = robust_factor(kept, start, loss=loss, weights=weights, max_iter=sweeps)
     else:
         blocks, filled = designated_blocks(pairs, least=least, designated=designated)
+        n_missing = int((~filled[np.ix_(inside, inside)]).sum())
         root, trace = _roots(blocks, filled, graph, pairs.n_classes), np.zeros(0)
     confusion, estimated = fallback.copy(), np.zeros(len(fallback), bool)
     roots, weight, spread, dispersion = np.zeros(pairs.n_classes), 0.0, 0.0, 0.0
@@ -145,7 +148,7 @@ def symnmf(
             tolerance=tolerance,
             random=random,
         )
-        best = _chosen(ended, root[members])
+        best = _chosen(ended, root[members]) if imputation == "robust" else int(np.argmin(ended.objective))
         found, root_prevalence, spread_of_sums = extract(ended.factor[best], size[members])
         order = align_together(floored(found), counts[members])
         confusion[members] = floored(found)[:, order]
@@ -154,19 +157,21 @@ def symnmf(
         dispersion = max(dispersion, spread_of_sums)
         share = size[members].sum()
         roots, weight = roots + share * root_prevalence[order], weight + share
-        objective = ended.trace if not len(objective) else objective
+        objective = ended.traces[best] if not len(objective) else objective
     prevalence = (roots / weight) ** 2
     return Estimate(
         confusion,
         prevalence / prevalence.sum(),
         estimated,
         objective=objective,
-        notes=_notes(estimated, graph),
+        notes=_notes(estimated, graph, n_missing),
         details={
             "rotation_spread": spread,
             "dispersion_of_sums": dispersion,
             "imputation_objective": trace.tolist(),
             "n_components": graph.n,
+            "n_blocks_missing": n_missing,
+            "median_common": float(np.median(pairs.total)),
         },
         floor=_BELIEVED,
     )
@@ -245,11 +250,17 @@ def bipartite_message(pairs: Cooccurrence, graph: Components) -> str:
     )
 
 
-def _notes(estimated: np.ndarray, graph: Components) -> tuple[str, ...]:
+def _notes(estimated: np.ndarray, graph: Components, n_missing: int) -> tuple[str, ...]:
     missing = int((~estimated).sum())
+    unfilled = (
+        f"{n_missing} blocks of pair statistics could not be filled in and count as if the workers answered "
+        "independently: use imputation='robust'.",
+    )
+    found = unfilled if n_missing else ()
     if not missing:
-        return ()
+        return found
     return (
+        *found,
         f"Pair statistics do not determine the confusion of {missing} of {len(estimated)} workers, who are in "
         f"bipartite components of the co-label graph ({int(graph.bipartite.sum())} of {graph.n}): for them it is what "
         "the soft majority vote says.",

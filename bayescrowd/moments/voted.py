@@ -8,6 +8,7 @@ import numpy as np
 
 from bayescrowd.data.arrays import Table
 from bayescrowd.data.votes import votes
+from bayescrowd.moments.cooccurrence import Cooccurrence
 from bayescrowd.moments.estimate import Estimate
 
 __all__ = ["on_voted_classes"]
@@ -50,7 +51,11 @@ def on_voted_classes(estimator: Callable[..., Estimate]) -> Callable[..., Estima
         if voted.all() or not voted.any():
             return estimator(labels, **options)
         part = _Voted(labels, voted)
-        options.pop("pairs", None)  # counted for the whole table
+        pairs = options.get("pairs")
+        if pairs is not None:
+            count = pairs.count[:, part.order][:, :, part.order]
+            more = (pairs.label_count[:, part.order], int(voted.sum()), pairs.n_dropped)
+            options["pairs"] = Cooccurrence(pairs.first, pairs.second, count, *more)
         start = options.get("start")
         if start is not None:
             kept = start.prevalence[voted]

@@ -244,7 +244,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--fresh", action="store_true", help="measure again what is on record")
     parser.add_argument("--quick", action="store_true", help="the smallest set, few methods; writes no page")
     parser.add_argument("--report", action="store_true", help="measure nothing, write the page from what is on record")
-    parser.add_argument("--tool", help="only methods whose name holds this, such as 'idbla / nuts'")
+    parser.add_argument(
+        "--tool", action="append", default=[], help="only methods whose name holds this (or another), as 'idbla / nuts'"
+    )
     parser.add_argument("--minutes", type=float, default=MINUTES, help="begin nothing new after this time")
     parser.add_argument("--folder", type=Path, default=runner.ROOT / "build" / "benchmarks-models", help="for records")
     parser.add_argument("--page", type=Path, default=runner.ROOT / "docs" / "models.md", help="the page to write")
@@ -262,7 +264,7 @@ def main(arguments: list[str]) -> int:
     folder = given.folder / "quick" if given.quick else given.folder
     planned = plan(sets, quick=given.quick)
     wanted = [cell for cell in planned if not given.set or cell.size in given.set]
-    wanted = [cell for cell in wanted if not given.tool or given.tool in cell.tool]
+    wanted = [cell for cell in wanted if not given.tool or any(part in cell.tool for part in given.tool)]
     ran: Records = {}
     if not given.report:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the process at work is ended too

@@ -13,6 +13,7 @@ import bayescrowd as bc
 from bayescrowd.errors import EngineError
 from bayescrowd.inference.starts import majority, resolve
 from bayescrowd.moments.cooccurrence import cooccurrence
+from bayescrowd.moments.imputation import designated_blocks
 from bayescrowd.moments.multispa import multispa
 from bayescrowd.moments.multispa_kl import multispa_kl
 from bayescrowd.moments.symnmf import symnmf
@@ -291,13 +292,98 @@ def test_results_survive_a_round_trip(tmp_path, crowd):
 
 
 def test_same_seed_same_numbers_and_compiled_once(crowd):
-    import jax
+    from bayescrowd.moments import factorisation, imputation
 
-    bc.fit(crowd.labels, engine="symnmf")
-    with jax.log_compiles(False):
-        one = bc.fit(crowd.labels, engine="symnmf", seed=3).class_probabilities()
-        two = bc.fit(crowd.labels, engine="symnmf", seed=3).class_probabilities()
+    one = bc.fit(crowd.labels, engine="symnmf", seed=3).class_probabilities()
+    sizes = [function._cache_size() for function in (factorisation._rotate, imputation._sweeps)]
+    two = bc.fit(crowd.labels, engine="symnmf", seed=3).class_probabilities()
+    assert sizes == [function._cache_size() for function in (factorisation._rotate, imputation._sweeps)]
     pd.testing.assert_frame_equal(one, two)
+
+
+@every_engine
+def test_a_declared_worker_without_labels_changes_nothing(engine, crowd):
+    frame = crowd.labels.to_frame()[["item", "worker", "label"]]
+    names = {"item": "item", "worker": "worker", "label": "label"}
+    one = bc.fit(bc.CrowdLabels.from_long(frame, **names), engine=engine)
+    idle = bc.CrowdLabels.from_long(frame, **names, workers=[*sorted(set(frame["worker"])), "idle"])
+    two = bc.fit(idle, engine=engine)
+    assert "'idle'" in two.warnings[-1]
+    atol = 0.03 if engine == "symnmf" else 1e-6  # workers are visited in the order of their codes
+    np.testing.assert_allclose(two.class_probabilities(), one.class_probabilities(), atol=atol)
+
+
+@every_engine
+@pytest.mark.filterwarnings("ignore::bayescrowd.BayescrowdWarning")
+@pytest.mark.parametrize("kind", ["one worker", "one label per item", "items without labels", "tiny weights"])
+def test_odd_tables(engine, kind):
+    random = np.random.default_rng(0)
+    rows = [(i, w, int(random.integers(2))) for i in range(30) for w in range(4)]
+    more = {}
+    if kind == "one worker":
+        rows = [row for row in rows if row[1] == 0]
+    elif kind == "one label per item":
+        rows = [row for row in rows if row[1] == row[0] % 4]
+    elif kind == "items without labels":
+        more = {"items": list(range(40))}
+    frame = pd.DataFrame(rows, columns=["item", "worker", "label"])
+    if kind == "tiny weights":
+        frame, more = frame.assign(weight=0.3), {"weight": "weight"}
+    labels = bc.CrowdLabels.from_long(frame, item="item", worker="worker", label="label", **more)
+    if engine == "symnmf" and kind in ("one worker", "one label per item"):
+        with pytest.raises(EngineError, match="pair statistics"):
+            bc.fit(labels, engine=engine)
+        return
+    fit = bc.fit(labels, engine=engine)
+    check(fit)
+    np.testing.assert_allclose(fit.idata["point_estimate"]["prevalence"].sum(), 1)
+
+
+def test_a_class_that_nobody_says_takes_no_part(crowd):
+    frame = crowd.labels.to_frame()[["item", "worker", "label"]]
+    labels = bc.CrowdLabels.from_long(
+        frame, item="item", worker="worker", label="label", classes=[*crowd.labels.classes, "never"]
+    )
+    for engine in ENGINES:
+        plain = bc.fit(crowd.labels, engine=engine).class_probabilities()
+        for options in ({}, {"decode": "ml"}, {"polish": 3, "polish_prevalence": "uniform"}):
+            table = bc.fit(labels, engine=engine, **options).class_probabilities()
+            assert (table["never"] == 0).all()
+        table = bc.fit(labels, engine=engine).class_probabilities()
+        # It stays a label value, so smoothing spreads a little mass on it.
+        np.testing.assert_allclose(table.loc[plain.index, plain.columns], plain, atol=0.01)
+
+
+def test_released_rules_on_a_small_crowd_are_refused():
+    with pytest.raises(EngineError, match="more than seven partners"):
+        bc.fit(bc.datasets.load("anesthesia"), engine="multispa", compat="released")
+
+
+def test_a_start_for_what_needs_none_is_refused(crowd):
+    with pytest.raises(EngineError, match="needs no start"):
+        bc.fit(crowd.labels, engine="symnmf", init="majority")
+
+
+def test_designated_workers_by_their_ids(crowd):
+    ids = list(crowd.labels.workers[:2])
+    fit = bc.fit(crowd.labels, engine="symnmf", imputation="designated", designated=ids)
+    check(fit)
+    # These two share few items with the others: they are no designated workers, but the estimate is of use.
+    assert (fit.consensus()["class"] == crowd.labels.truth).mean() > 0.7
+
+
+def test_a_ring_of_five_is_completed_step_by_step():
+    """No triangle: blocks at distance two come first, then the diagonal."""
+    random = np.random.default_rng(1)
+    confusion = exact_pairs.sparse(5, 2, random)
+    prevalence = np.array([0.6, 0.4])
+    keep = np.zeros((5, 5), bool)
+    for one in range(5):
+        keep[one, (one + 1) % 5] = keep[(one + 1) % 5, one] = True
+    pairs = exact_pairs.pairs_of(confusion, prevalence, keep, n_items=1e16)
+    blocks, filled = designated_blocks(pairs)
+    assert filled.all()
+    np.testing.assert_allclose(blocks, np.einsum("k,mka,nkb->mnab", prevalence, confusion, confusion), atol=1e-6)
 
 
 def test_estimators_are_equal_with_pairs_at_hand(crowd):
