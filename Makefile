@@ -9,7 +9,7 @@ WHEEL := build/lint
 # Two processes of tests; a file's tests stay together, since they share what they have compiled.
 WORKERS := -n 2 --dist loadfile
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast lint bench bench-models sbc study clean
+.PHONY: help demo test coverage test-fast lint bench bench-models sbc study clean
 .NOTPARALLEL:
 
 # An environment whose interpreter has gone, or that was made for a checkout in another place, is made anew.
@@ -19,7 +19,8 @@ endif
 
 help:
 	@echo "make demo       who was right in the 1979 anaesthesia data, and how sure one may be"
-	@echo "make test       all tests, with coverage"
+	@echo "make test       all tests"
+	@echo "make coverage   all tests, and which lines they reach"
 	@echo "make test-fast  the tests that are not slow"
 	@echo "make lint       ruff, types and the import contract (the last two on the built wheel)"
 	@echo "make bench      benchmarks of speed and memory, side by side with peers"
@@ -66,6 +67,9 @@ demo: $(STAMPS)/run
 	@$(BIN)/python -m bayescrowd fit --dataset anesthesia --model dawid-skene --engine nuts --out build/demo
 
 test: $(STAMPS)/test
+	$(BIN)/python -m pytest $(WORKERS) $(ARGS)
+
+coverage: $(STAMPS)/test
 	COVERAGE_CORE=sysmon $(BIN)/python -m pytest $(WORKERS) --cov --cov-report=term-missing $(ARGS)
 
 test-fast: $(STAMPS)/test

@@ -171,6 +171,8 @@ def of_the_fit(tree: xr.DataTree) -> list[Finding]:
         share = tree["latent"].dataset["difficulty_probability"].mean("item")
         confusion = (confusion * share).sum("difficulty")
     confusion = confusion.transpose("worker", "class", "label").to_numpy().astype(float)
+    if not (np.isfinite(confusion).all() and np.isfinite(mean["prevalence"]).all()):
+        return []
     found = list(_report(labels, pairs, confusion, mean["prevalence"].to_numpy().astype(float)).findings)
     spread = json_attribute(tree, "details", {}).get("rotation_spread")
     if spread is not None and spread > _ROTATION:

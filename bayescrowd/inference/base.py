@@ -53,8 +53,7 @@ class Status:
     Parameters
     ----------
     code : str
-        ``"converged"``, ``"max-iterations"``, ``"interrupted"``, ``"failed"``, ``"sampled"`` or ``"estimated"`` (in
-        closed form, or by iterations that are meant to stop early).
+        ``"converged"``, ``"max-iterations"``, ``"interrupted"``, ``"failed"``, ``"sampled"`` or ``"estimated"``.
     sentence : str
         The same in words, with what to do.
     converged : bool or None
@@ -159,10 +158,8 @@ class Engine:
         True where it gives draws.
     check : callable, optional
         (model, settings) -> None; raises `EngineError` where the two do not go together.
-    priors : bool
-        False where it takes no notice of the model's priors.
-    starts : bool
-        False where it needs no start.
+    priors, starts : bool
+        False where it takes no notice of the model's priors, or of a start.
     """
 
     name: str

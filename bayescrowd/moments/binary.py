@@ -61,7 +61,7 @@ def interval_of(confusion: np.ndarray, prevalence: np.ndarray) -> Interval:
     --------
     >>> found = interval_of(np.array([[[0.9, 0.1], [0.2, 0.8]], [[0.7, 0.3], [0.4, 0.6]]]), np.array([0.5, 0.5]))
     >>> [round(end, 3) for end in found.prevalence]
-    [0.389, 0.576]
+    [0.377, 0.712]
     """
     a, b = confusion[:, 0, 0], confusion[:, 1, 0]
     p = prevalence[0] * a + prevalence[1] * b

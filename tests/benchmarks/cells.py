@@ -77,8 +77,8 @@ def nuts(*, quick: bool) -> list[Cell]:
             add("NumPyro, 1 chain", "nuts_numpyro", {"chains": 1, "near_majority": True}, **peer)
             add("NumPyro", "nuts_numpyro", {"near_majority": True}, **peer)
             # One chain a core, and few draws: as many as ours would not come to an end before the cap.
-            few = {"chains": 2, "warmup": 200, "draws": 300}
-            add("Stan, 2 chains of 300", "nuts_stan", few, needs="pystan", **peer)
+            few = {"chains": 2, "warmup": 150, "draws": 150}
+            add("Stan, 2 chains of 150", "nuts_stan", few, needs="pystan", **peer)
         add("NumPyro, vectorized", "nuts_numpyro", {"method": "vectorized", "near_majority": True}, **peer)
         if size == "anesthesia" or quick:
             add("NumPyro, vectorized, default start", "nuts_numpyro", {"method": "vectorized"}, **peer)

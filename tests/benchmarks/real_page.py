@@ -43,6 +43,9 @@ In the tables the best of a set is bold. `*`: did not converge (chains disagree,
 the limits; `no`: not tried, since cut off on a smaller set; empty: not run here.
 """
 
+_EVERYWHERE = ("em", "vb", "collapsed-vi")
+"""Engines that have no limit of size."""
+
 SEEN = ""
 """What one sees in the tables, in words: written by hand after a full run."""
 
@@ -159,7 +162,8 @@ def _summary(found: dict[tuple[str, str], Record], sets: dict[str, int]) -> str:
     our_tools = [real.tool_of(model, engine) for model in real.MODELS for engine in real.ENGINES]
     tools = [real.MAJORITY, real.DEFAULT, *our_tools, *map(real.peer, real.PEERS)]
     judged = lambda size, tool: "error" in found.get((size, tool), {})
-    common = [size for size in large if all(judged(size, tool) for tool in our_tools)]
+    everywhere = [real.tool_of(model, engine) for model in real.MODELS for engine in _EVERYWHERE]
+    common = [size for size in large if all(judged(size, tool) for tool in everywhere)]
     rows = []
     for tool in tools:
         here = [size for size in large if judged(size, tool)]
@@ -186,7 +190,8 @@ def _summary(found: dict[tuple[str, str], Record], sets: dict[str, int]) -> str:
     notes = f"""
 Sets with at least {ENOUGH} items of known truth ({len(large)} of {len(sets)}). The first columns compare a method with
 majority vote on all of these that it was run on, so they go by different sets; error to calibration error are means
-over the {len(common)} sets on which every model was run under every engine: {listed}.
+over the {len(common)} sets on which every model was run by {", ".join(_EVERYWHERE)}, for the methods that were run on
+all of them: {listed}.
 """
     return table(header, rows) + notes
 

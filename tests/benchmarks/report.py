@@ -123,7 +123,7 @@ def _budgets(records: Records) -> str:
     for size in ("rte", "rte look-alike"):
         rate = get("nuts", size, "bayescrowd", "ess_per_second")
         if rate is not None:
-            stan = get("nuts", size, "Stan, 2 chains of 300", "ess_per_second")
+            stan = get("nuts", size, "Stan, 2 chains of 150", "ess_per_second")
             beside = f"; {rate / stan:.0f} x Stan here" if stan else "; Stan was ended or not run here"
             add(
                 f"NUTS on {size}, smallest ESS per second",

@@ -161,7 +161,7 @@ WITH_ROUTES = [TwoLevels(), Subtypes(), FixedLevels(), Guessing(), Groups(), Poo
 @functools.cache
 def weighted_prior(name, case):
     model = {model.name: model for model in WITH_ROUTES}[name]
-    return checks.prior_monte_carlo(model, CASES[case](), n=200_000)[0]
+    return checks.prior_monte_carlo(model, CASES[case](), n=100_000)[0]
 
 
 def _pairs():

@@ -195,7 +195,7 @@ def test_a_real_fit_is_a_start():
 @pytest.mark.parametrize(
     ("init", "words"),
     [
-        ("average", "'majority', 'ability', a Fit or an array"),
+        ("average", "'multispa-kl', 'symnmf', a Fit or an array"),
         (np.ones((4, 2)) / 2, r"\(5, 2\)"),
         (np.ones((5, 3)) / 3, r"\(5, 2\)"),
         (np.ones((5, 2)), "row 0"),
@@ -247,4 +247,4 @@ def test_a_table_of_probabilities_is_matched_by_its_ids_not_by_position():
 
 
 def test_names_of_starts():
-    assert starts.names() == ["majority", "ability"]
+    assert starts.names() == ["majority", "ability", "multispa", "multispa-kl", "symnmf"]
