@@ -30,7 +30,9 @@ def test_the_program_the_closed_form_and_brute_force_have_one_density(model, cas
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", PLAIN + [toy for toy in TOYS if toy.name != "two-levels"], ids=model_id)
+@pytest.mark.parametrize(
+    "model", PLAIN + [toy for toy in TOYS if toy.name in ("subtypes", "guessing", "ability", "ease")], ids=model_id
+)
 def test_both_kinds_of_nuts_walk_on_one_surface(model):
     labels = CASES["everything"]()
     parameters = checks.prior_draw(model, sizes_of(labels), seed=4)

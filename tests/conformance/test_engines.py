@@ -27,15 +27,17 @@ from bayescrowd.inference.base import conditional
 from bayescrowd.model import Route
 
 every_model = pytest.mark.parametrize("model", MODELS, ids=model_id)
-one_of_each = pytest.mark.parametrize("model", PLAIN + [toy for toy in TOYS if "levels" not in toy.name], ids=model_id)
+_KINDS = ("subtypes", "guessing", "ability")
+"""One toy of a kind: states drawn together, several ways to a label, no ways at all."""
+
+one_of_each = pytest.mark.parametrize("model", PLAIN + [toy for toy in TOYS if toy.name in _KINDS], ids=model_id)
 some_models = pytest.mark.parametrize(
     "model",
     [
         pytest.param(
             model, id=model_id(model), marks=() if model in PLAIN or model.name == "ability" else pytest.mark.slow
         )
-        for model in MODELS
-        if model in PLAIN or model in TOYS
+        for model in [*PLAIN, *(toy for toy in TOYS if toy.name not in ("two-levels", "groups"))]
     ],
 )
 
