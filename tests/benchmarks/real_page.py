@@ -46,7 +46,8 @@ the limits; `no`: not tried, since cut off on a smaller set; empty: not run here
 _EVERYWHERE = ("em", "vb", "collapsed-vi")
 """Engines that have no limit of size."""
 
-SEEN = """- *Difficulty is real in some sets.* On zencrowd_us and zencrowd_all IDBLA by vb or collapsed-vi halves the error of
+SEEN = """
+- *Difficulty is real in some sets.* On zencrowd_us and zencrowd_all IDBLA by vb or collapsed-vi halves the error of
   Dawid-Skene (9.0 against 17.6 %, 10.6 against 20.6 %) and its log loss. Elsewhere the three models are within a point
   or two of each other.
 - *A point estimate is the least honest.* The same model by collapsed-vi has a lower log loss than by em on nearly every
