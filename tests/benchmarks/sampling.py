@@ -52,7 +52,7 @@ def nuts_bayescrowd(clock: Clock, table: LabelTable, **options: Any) -> dict[str
     compilations = Compilations()
     with clock, warnings.catch_warnings():
         warnings.simplefilter("ignore", bc.ConvergenceWarning)
-        fit = bc.fit(labels, engine="nuts", progress=False, **options)
+        fit = bc.fit(labels, "dawid-skene", engine="nuts", progress=False, **options)
     steps = fit.idata["sample_stats"]["n_steps"].to_numpy()
     return _judged(fit.idata["posterior"].dataset, clock.seconds) | {
         "compilations": compilations.count,

@@ -53,7 +53,7 @@ def recompile(clock: Clock, table: None, *, fits: int = 50, engine: str = "em", 
             item, worker = np.nonzero(said)
             before, begun = compilations.count, time.perf_counter()
             labels = bc.CrowdLabels.from_codes(item, worker, label[said], items=50, workers=5, classes=3)
-            bc.fit(labels, engine=engine, progress=False, **options)
+            bc.fit(labels, "dawid-skene", engine=engine, progress=False, **options)
             seconds.append(time.perf_counter() - begun)
             compiled.append(compilations.count - before)
     later = seconds[1:]
@@ -79,7 +79,7 @@ def peak(clock: Clock, table: LabelTable, *, engine: str = "em", **options: Any)
     labels = bc.CrowdLabels.from_codes(table.item, table.worker, table.label, classes=table.n_classes)
     with clock, warnings.catch_warnings():
         warnings.simplefilter("ignore", bc.ConvergenceWarning)
-        fit = bc.fit(labels, engine=engine, progress=False, **options)
+        fit = bc.fit(labels, "dawid-skene", engine=engine, progress=False, **options)
         fit.class_probabilities()
     n_workers, states = int(table.worker.max()) + 1, table.n_classes
     return {"cells": (len(table.item) + len(table.truth) + n_workers * states) * states}
