@@ -7,6 +7,7 @@ import pytest
 from moments import exact_pairs
 
 from bayescrowd.moments.binary import interval_of, member
+from bayescrowd.moments.estimate import Estimate
 from bayescrowd.moments.factorisation import extract, nonnegative
 from bayescrowd.moments.imputation import designated_blocks, factor_of_blocks, robust_factor
 from bayescrowd.moments.multispa import columns_of, multispa, vertices
@@ -100,7 +101,10 @@ def test_kl_and_symnmf_from_labels_to_estimates(n_classes):
     confusion = exact_pairs.sparse(N_WORKERS, n_classes, random)
     pairs = exact_pairs.pairs_of(confusion, prevalence, n_items=1e6)
     labels = exact_pairs.labels_of(confusion, prevalence, 100, random)  # they name the classes only
-    kl = multispa_kl(labels, pairs=pairs, prior=0, max_iter=2000, tolerance=0)
+    near = Estimate(0.5 * confusion + 0.5 / n_classes, prevalence, np.ones(N_WORKERS, bool))
+    kl = multispa_kl(labels, pairs=pairs, start=near, prior=0, max_iter=2000, tolerance=0)
+    assert exact_pairs.error(confusion, prevalence, kl.confusion, kl.prevalence) < 1e-6
+    kl = multispa_kl(labels, pairs=pairs, prior=0, max_iter=2000, tolerance=0)  # from its own start
     assert np.diff(kl.objective).max() <= 1e-9 * abs(kl.objective[0])
     assert exact_pairs.error(confusion, prevalence, kl.confusion, kl.prevalence) < (1e-6 if n_classes < 8 else 1e-5)
     for imputation in ("robust", "designated"):
