@@ -16,7 +16,7 @@ import pytest
 import running
 from arviz_stats.base import array_stats
 from conformance import checks, exact, toys
-from conformance.cases import CASES, MODELS, PLAIN, golden, model_id
+from conformance.cases import CASES, PLAIN, golden, model_id
 from conformance.toys import TOYS, Ability, Ease, FixedLevels, Groups, Guessing, Subtypes, TwoLevels
 from numpyro import distributions as dist
 
@@ -26,7 +26,6 @@ from bayescrowd.errors import EngineError
 from bayescrowd.inference.base import conditional
 from bayescrowd.model import Route
 
-every_model = pytest.mark.parametrize("model", MODELS, ids=model_id)
 _KINDS = ("subtypes", "guessing", "ability")
 """One toy of a kind: states drawn together, several ways to a label, no ways at all."""
 

@@ -212,13 +212,20 @@ def test_sparse_labels_make_multispa_fall_back():
     assert "too few items in common" in notes[0]
 
 
-@every_engine
-@pytest.mark.parametrize("target", ["em", "vb", "collapsed-vi", "gibbs", "collapsed-gibbs", "nuts"])
+@pytest.mark.parametrize(
+    ("engine", "target"),
+    [
+        *(
+            (engine, target)
+            for engine in ENGINES
+            for target in ("em", "vb", "collapsed-vi", "gibbs", "collapsed-gibbs")
+        ),
+        ("symnmf", "nuts"),
+    ],
+)
 @pytest.mark.slow
 def test_as_starts_of_every_engine(engine, target, crowd):
     options = {"chains": 2, "warmup": 20, "draws": 20} if target in ("gibbs", "collapsed-gibbs", "nuts") else {}
-    if target == "nuts" and engine != "symnmf":
-        pytest.skip("one start is enough for the slow one")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", bc.ConvergenceWarning)  # so few draws cannot agree
         fit = bc.fit(crowd.labels, bc.DawidSkene(), engine=target, init=engine, progress=False, **options)
