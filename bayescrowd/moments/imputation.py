@@ -48,6 +48,12 @@ _RCOND = 1e-3
 _LATER = 0.25
 """Weight of a block that was filled in, as a share of the weakest observed one."""
 
+_AS_LOW = 1e-4
+"""Minima that differ by less than this fraction are the same one."""
+
+_SMALL_PANEL, _ORDERS = 100, 4
+"""Up to so many workers, so many orders of visits are tried: they take little time there, and luck plays a part."""
+
 _SCALINGS = 20
 _REFERENCES = 8
 _BRIDGES = 8
@@ -113,22 +119,41 @@ def robust_factor(
         padded(partners.partner, n_rows, 0),
         padded(partners.is_first, n_rows, 0),
     )
+    factors = []
     with double_precision():
-        blocks, trace, n_sweeps = _sweeps(
-            padded(pairs.rate, n_padded + 1, 0.0),
-            padded(weight / max(float(weight.sum()), 1e-300), n_padded + 1, 0.0),
-            rows,
-            padded(np.asarray(start, float), n_rows, 0.0),
-            (max_iter, tolerance, radius),
-            squared=loss == "squared",
-            most=bucket(max_iter, 8),
-        )
-    return Factor(np.asarray(blocks)[:n_workers], np.asarray(trace)[: int(n_sweeps) + 1])
+        for order in _visits(pairs):
+            blocks, trace, n_sweeps = _sweeps(
+                padded(pairs.rate, n_padded + 1, 0.0),
+                padded(weight / max(float(weight.sum()), 1e-300), n_padded + 1, 0.0),
+                rows,
+                padded(np.asarray(start, float), n_rows, 0.0),
+                padded(order, n_rows, n_workers),
+                (max_iter, tolerance, radius),
+                squared=loss == "squared",
+                most=bucket(max_iter, 8),
+            )
+            factors.append(Factor(np.asarray(blocks)[:n_workers], np.asarray(trace)[: int(n_sweeps) + 1]))
+    lowest = min(factor.objective[-1] for factor in factors)
+    return next(factor for factor in factors if factor.objective[-1] <= lowest * (1 + _AS_LOW))
+
+
+def _visits(pairs: Cooccurrence) -> list[np.ndarray]:
+    """Give orders to visit the workers in that do not depend on how the table lists them: busy ones first, and others.
+
+    The sum has local minima, and which one is reached may depend on the order.
+    """
+    common = np.bincount(pairs.first, pairs.total, pairs.n_workers)
+    common += np.bincount(pairs.second, pairs.total, pairs.n_workers)
+    order = np.lexsort((*np.sort(pairs.label_count, axis=1).T, -common.round(9)))
+    if pairs.n_workers > _SMALL_PANEL:
+        return [order]
+    random = np.random.default_rng(0)
+    return [order, order[::-1], *(random.permutation(order) for _ in range(_ORDERS - 2))]
 
 
 @partial(jax.jit, static_argnames=("squared", "most"))
 def _sweeps(
-    rate: Any, weight: Any, partners: Partners, start: Any, limits: Any, *, squared: bool, most: int
+    rate: Any, weight: Any, partners: Partners, start: Any, visits: Any, limits: Any, *, squared: bool, most: int
 ) -> tuple[Any, Any, Any]:
     max_iter, tolerance, radius = limits
     n_rows = start.shape[0]
@@ -149,7 +174,8 @@ def _sweeps(
 
         return jax.lax.fori_loop(0, n_rows, add, jnp.zeros(()))
 
-    def update(worker: Any, blocks: Any) -> Any:
+    def update(visit: Any, blocks: Any) -> Any:
+        worker = visits[visit]
         target, share, other = of_worker(worker, blocks)
         if not squared:
             share = share / (2 * jnp.sqrt(residual(blocks[worker], target, other) + _SMOOTH))

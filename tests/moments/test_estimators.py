@@ -64,7 +64,7 @@ def test_order_of_rows_is_irrelevant_and_names_follow(engine, crowd):
     np.testing.assert_allclose(
         one.class_probabilities().to_numpy(),
         table[[f"c{k}" for k in one.class_probabilities().columns]].to_numpy(),
-        atol=0.03 if engine == "symnmf" else 1e-6,  # workers are visited in the order of their names
+        atol=1e-6,
     )
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from moments import exact_pairs
 from scipy.optimize import linear_sum_assignment
 
+import bayescrowd as bc
 from bayescrowd.moments.cooccurrence import Cooccurrence, cooccurrence
 from bayescrowd.moments.estimate import Estimate
 from bayescrowd.moments.multispa import multispa
@@ -29,14 +31,49 @@ PUBLISHED: dict[str, dict[str, float]] = {
 """An independent prototype's mean squared errors (six other random crowds), to compare with."""
 
 
-def crowd(n_items: int, seed: int) -> tuple[Any, np.ndarray, np.ndarray]:
+class Setting(NamedTuple):
+    """What a simulated crowd is like."""
+
+    prevalence: tuple[float, ...] = (1 / 3, 1 / 3, 1 / 3)
+    observed: float = OBSERVED
+    spammers: float = 0.0
+    skill: float = 0.0
+    sparse: bool = False
+
+
+SETTINGS = {
+    "as above": Setting(),
+    "a third are spammers": Setting(spammers=1 / 3),
+    "prevalence .7, .2, .1": Setting((0.7, 0.2, 0.1)),
+    "2 classes": Setting((0.5,) * 2),
+    "5 classes, some skill": Setting((0.2,) * 5, skill=0.4),
+    "10 classes, some skill": Setting((0.1,) * 10, skill=0.4),
+    "everybody labels 10 %": Setting(observed=0.1, skill=0.4),
+    "20 %": Setting(observed=0.2),
+    "50 %": Setting(observed=0.5),
+    "confusions with zeros": Setting(sparse=True),
+    "zeros, 2 classes": Setting((0.5,) * 2, sparse=True),
+    "zeros, 5 classes": Setting((0.2,) * 5, sparse=True),
+    "zeros, prevalence .7, .2, .1": Setting((0.7, 0.2, 0.1), sparse=True),
+}
+"""With many classes or few labels, confusions at random tell next to nothing: there, workers have some skill. Only where
+confusions have zeros do second moments leave no rotation open, so only there can the error of KL go to zero."""
+
+
+def crowd(n_items: int, seed: int, setting: Setting = SETTINGS["as above"]) -> tuple[Any, np.ndarray, np.ndarray]:
     """One good worker, the others with random confusions; everybody labels 30 % of the items, two of them 80 %."""
     random = np.random.default_rng(seed)
-    confusion = random.random((N_WORKERS, N_CLASSES, N_CLASSES))
-    confusion[0] = np.eye(N_CLASSES) + random.random((N_CLASSES, N_CLASSES)) / 4
+    prevalence = np.asarray(setting.prevalence)
+    n_classes = len(prevalence)
+    confusion = random.random((N_WORKERS, n_classes, n_classes))
+    confusion[0] = np.eye(n_classes) + random.random((n_classes, n_classes)) / 4
     confusion /= confusion.sum(axis=2, keepdims=True)
-    prevalence = np.full(N_CLASSES, 1 / N_CLASSES)
-    share = np.full(N_WORKERS, OBSERVED)
+    if setting.sparse:
+        confusion[1:] = exact_pairs.sparse(N_WORKERS - 1, n_classes, random)
+    confusion[1:] = setting.skill * np.eye(n_classes) + (1 - setting.skill) * confusion[1:]
+    for worker in range(N_WORKERS - int(setting.spammers * N_WORKERS), N_WORKERS):
+        confusion[worker] = confusion[worker, 0]  # the same answers, whatever the class
+    share = np.full(N_WORKERS, setting.observed)
     share[:2] = OF_DESIGNATED
     labels = exact_pairs.labels_of(confusion, prevalence, n_items, random, observed=share)
     return labels, confusion[np.asarray(labels.workers, int)], prevalence
@@ -90,3 +127,34 @@ def errors(
             found.setdefault(name, []).append(gap)
         say(f"{n_items} items, trial {seed + 1} of {trials}")
     return {name: np.asarray(values) for name, values in found.items()}
+
+
+def rates(
+    setting: Setting, sizes: tuple[int, ...], trials: int, say: Callable[[str], None] = lambda text: None
+) -> dict[str, dict[str, np.ndarray]]:
+    """Mean squared errors of statistically efficient methods run to the end: method -> errors [size, trial]."""
+    found = {name: np.zeros((len(sizes), trials)) for name in ("multispa-kl", "em", "vb")}
+    flat = bc.DawidSkene(confusion_prior=1.0, prevalence_prior=1.0)
+    for row, n_items in enumerate(sizes):
+        for seed in range(trials):
+            labels, confusion, prevalence = crowd(n_items, seed, setting)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                first = multispa_kl(labels, prior=0.0, max_iter=2000)
+                found["multispa-kl"][row, seed] = exact_pairs.error(
+                    confusion, prevalence, first.confusion, first.prevalence
+                )
+                for engine in ("em", "vb"):
+                    fit = bc.fit(labels, flat, engine=engine, init="multispa-kl", progress=False)
+                    found[engine][row, seed] = exact_pairs.error(confusion, prevalence, *_parameters(fit))
+        say(f"{n_items} items, {trials} trials")
+    return found
+
+
+def _parameters(fit: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Confusions and prevalence: the estimate, or posterior means."""
+    if "point_estimate" in fit.idata.children:
+        found = fit.idata["point_estimate"].dataset
+    else:
+        found = fit.idata["posterior"].dataset.mean(("chain", "draw"))
+    return found["confusion"].to_numpy(), found["prevalence"].to_numpy()
