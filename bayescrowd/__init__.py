@@ -10,6 +10,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bayescrowd import baselines
     from bayescrowd.api import fit, item_difficulty, load
     from bayescrowd.criticism.identifiability import identifiability
     from bayescrowd.data import datasets
@@ -44,6 +45,7 @@ __all__ = [
     "FixedIDBLA",
     "LabelError",
     "ModelError",
+    "baselines",
     "datasets",
     "diagonal",
     "fit",
@@ -72,7 +74,7 @@ _HOMES = {
     "read_labels": "bayescrowd.data.read",
     "simulate": "bayescrowd.simulate",
 }
-_MODULES = {"datasets": "bayescrowd.data.datasets"}
+_MODULES = {"baselines": "bayescrowd.baselines", "datasets": "bayescrowd.data.datasets"}
 
 
 def __getattr__(name: str) -> Any:

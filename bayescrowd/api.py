@@ -20,7 +20,7 @@ from bayescrowd.inference.starts import resolve
 from bayescrowd.kernels.precision import double_precision
 from bayescrowd.results import store
 from bayescrowd.results.build import build_tree
-from bayescrowd.results.tree import has_chains
+from bayescrowd.results.tree import has_chains, title
 
 __all__ = ["fit", "item_difficulty", "load"]
 
@@ -214,7 +214,4 @@ def _why(tree: xr.DataTree) -> str:
     codes = ("r-hat", str(tree.attrs["status"]))
     reasons = [finding for finding in diagnose(tree).problems if finding.code in codes and finding.remedy]
     sentences = [f"{finding.text} Remedy: {finding.remedy}." for finding in reasons]
-    return (
-        f"{tree.attrs['model']} by {tree.attrs['engine']} did not converge. "
-        f"{' '.join(sentences) or tree.attrs['status_sentence']}"
-    )
+    return f"{title(tree)} did not converge. {' '.join(sentences) or tree.attrs['status_sentence']}"

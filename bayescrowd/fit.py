@@ -17,7 +17,7 @@ from bayescrowd.decisions.workers import confusion, workers
 from bayescrowd.model import Model
 from bayescrowd.results import store
 from bayescrowd.results.arviz_support import let_arviz_have_a_label_axis
-from bayescrowd.results.tree import json_attribute, labels_of, model_of
+from bayescrowd.results.tree import json_attribute, labels_of, model_of, title
 from bayescrowd.results.votes import majority_codes
 from bayescrowd.results.words import count_of
 
@@ -376,7 +376,7 @@ class Fit:
         count = len(self.warnings)
         more = f" {count} warning{'s' * (count > 1)}: see fit.warnings and fit.diagnose()." if count else ""
         return (
-            f"Fit of {self._tree.attrs['model']} by {self.engine}: {count_of(sizes['item'], 'item')}, "
+            f"Fit of {title(self._tree)}: {count_of(sizes['item'], 'item')}, "
             f"{count_of(sizes['worker'], 'worker')}, {count_of(sizes['class'], 'class')}, "
             f"{count_of(sizes['annotation'], 'label')}. "
             f"{self._tree.attrs['status_sentence']}{verdict}{more}"

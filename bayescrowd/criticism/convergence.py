@@ -13,7 +13,7 @@ from bayescrowd.criticism.modes import random_mode
 from bayescrowd.criticism.report import Diagnosis, Finding, ordered
 from bayescrowd.criticism.sampling import monte_carlo, of_the_draws, switching, unnamed
 from bayescrowd.errors import shorten
-from bayescrowd.results.tree import has_chains, ids, json_attribute, n_labels_of, parameter_group, values
+from bayescrowd.results.tree import has_chains, ids, json_attribute, n_labels_of, parameter_group, title, values
 from bayescrowd.results.votes import leading
 from bayescrowd.results.words import count_of
 
@@ -113,10 +113,12 @@ def vanished_classes(tree: xr.DataTree) -> list[Finding]:
 def _headline(tree: xr.DataTree, converged: bool | None) -> str:
     sizes = tree["observed_data"].dataset.sizes
     word = {True: "converged", False: "NOT converged", None: "convergence unknown"}[converged]
+    if converged is None and tree.attrs["status"] == "estimated":
+        word = "nothing to converge"
     if tree.attrs["status"] == "interrupted":
         word = "interrupted"
     return (
-        f"{tree.attrs['model']} by {tree.attrs['engine']} on {count_of(sizes['annotation'], 'label')} "
+        f"{title(tree)} on {count_of(sizes['annotation'], 'label')} "
         f"({count_of(sizes['item'], 'item')}, {count_of(sizes['worker'], 'worker')}, "
         f"{count_of(sizes['class'], 'class')}): {word}."
     )

@@ -9,6 +9,7 @@ import xarray as xr
 from bayescrowd.data.labels import CrowdLabels
 from bayescrowd.decisions.arguments import check_refits
 from bayescrowd.decisions.workers import WorkerScores, score_tables
+from bayescrowd.errors import EngineError
 from bayescrowd.inference import get as get_engine
 from bayescrowd.inference.base import Job, sizes_of
 from bayescrowd.inference.progress import reporter
@@ -40,13 +41,18 @@ def refit_scores(tree: xr.DataTree, n_refits: int, seed: int) -> WorkerScores:
     Raises
     ------
     EngineError
-        For fewer than two refits.
+        For fewer than two refits, and for baselines.
 
     References
     ----------
     Efron, Tibshirani (1993), An Introduction to the Bootstrap.
     """
     n_refits = check_refits(n_refits)
+    if "baseline" in tree.attrs:
+        raise EngineError(
+            f"{tree.attrs['engine']} is a baseline, which is not refitted to resampled items: fit with engine='em' and "
+            "ask for workers(bootstrap=200)"
+        )
     engine = get_engine(str(tree.attrs["engine"]))
     options = json_attribute(tree, "settings")
     # One start is enough: it is the optimum that the fit found.

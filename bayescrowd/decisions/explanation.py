@@ -8,7 +8,7 @@ import pandas as pd
 import xarray as xr
 
 from bayescrowd.errors import LabelError, ModelError, shorten
-from bayescrowd.results.tree import ids, parameter_group, values
+from bayescrowd.results.tree import ids, parameter_group, title, values
 
 __all__ = ["explain"]
 
@@ -54,7 +54,7 @@ def explain(tree: xr.DataTree, item: Hashable) -> pd.DataFrame:
         raise LabelError(f"there is no item {item!r}{hint} The items are {shorten(items, 5)}")
     group = tree[parameter_group(tree)].dataset
     if "confusion" not in group or "prevalence" not in group:
-        raise ModelError(f"model {tree.attrs['model']!r} has no confusion matrices that could explain an item")
+        raise ModelError(f"{title(tree)} gives no confusion matrices that could explain an item")
     confusion, prevalence = group["confusion"], group["prevalence"]
     if "draw" in confusion.dims:
         confusion, prevalence = confusion.mean(("chain", "draw")), prevalence.mean(("chain", "draw"))

@@ -11,7 +11,7 @@ from bayescrowd.data.votes import votes
 from bayescrowd.decisions.consensus import by_pattern
 from bayescrowd.errors import ModelError
 from bayescrowd.inference import ability
-from bayescrowd.results.tree import ids, n_labels_of, values
+from bayescrowd.results.tree import ids, n_labels_of, parameter_group, title, values
 from bayescrowd.results.votes import leading, vote_shares
 
 __all__ = ["items", "quick_difficulty"]
@@ -62,11 +62,15 @@ def items(tree: xr.DataTree, *, by: str = "item") -> pd.DataFrame:
         table = pd.DataFrame(columns | voted, index=index)
     else:
         table = pd.DataFrame(voted, index=index)
+    dataset = tree[parameter_group(tree)].dataset if parameter_group(tree) in tree.children else None
+    for name, value in {} if dataset is None else dataset.data_vars.items():
+        if set(value.dims) - {"chain", "draw"} == {"item"}:  # what the method says of items itself
+            table[str(name)] = value.mean([dim for dim in value.dims if dim != "item"]).to_numpy()
     if by != "item":
         table = by_pattern(tree, table, by, counted=True)
     if "difficulty" not in table.columns:
         table.attrs["difficulty"] = (
-            f"Model {tree.attrs['model']!r} has no difficulty levels. Fit bc.IDBLA() for their probabilities, or ask "
+            f"{title(tree)} has no difficulty levels. Fit bc.IDBLA() for their probabilities, or ask "
             f"bc.item_difficulty(labels) for a quick estimate."
         )
     return table

@@ -9,8 +9,8 @@ import pandas as pd
 import xarray as xr
 
 from bayescrowd.decisions.arguments import check_interval, check_refits, check_seed
-from bayescrowd.errors import LabelError, ModelError, shorten
-from bayescrowd.results.tree import ids, json_attribute, n_labels_of, parameter_group
+from bayescrowd.errors import EngineError, LabelError, ModelError, shorten
+from bayescrowd.results.tree import ids, json_attribute, n_labels_of, parameter_group, title
 
 __all__ = ["SPAMMER_BITS", "WorkerScores", "confusion", "interval_bounds", "scores", "workers"]
 
@@ -57,16 +57,16 @@ def workers(tree: xr.DataTree, *, interval: float = 0.89, bootstrap: int | None 
         ``accuracy_upper``; ``informativeness``: mutual information of label and class in bits (a consistent inverter is
         as informative as an expert, a spammer near 0); ``p_spammer``: P(informativeness < .05 bit); ``p_adversary``:
         P(accuracy < 1 / number of classes). Posterior means over draws. Where the engine gives no draws, intervals and
-        probabilities are NaN and ``attrs["intervals"]`` says why.
+        probabilities are NaN and ``attrs["intervals"]`` says why. Where the method has no confusion matrices, accuracy
+        is its own where it gives one, else the share of the worker's labels that agree with the classes found, as
+        ``attrs["accuracy"]`` says; what else the method says of workers follows in columns of its own.
 
     Raises
     ------
     LabelError
         For an interval that is no probability, or a seed that is none.
     EngineError
-        For a number of refits that is none.
-    ModelError
-        For models without confusion matrices.
+        For a number of refits that is none, or a method without confusion matrices.
 
     Examples
     --------
@@ -81,6 +81,13 @@ def workers(tree: xr.DataTree, *, interval: float = 0.89, bootstrap: int | None 
     seed = check_seed(seed)
     if bootstrap is not None:
         bootstrap = check_refits(bootstrap)
+    if "confusion" not in tree[parameter_group(tree)].dataset:
+        if bootstrap is not None:
+            raise EngineError(
+                f"{tree.attrs['engine']} gives no confusion matrices to refit: leave bootstrap out, or fit with "
+                "engine='em'"
+            )
+        return _without_confusion(tree)
     found = scores(tree)
     n_classes = tree["observed_data"].dataset.sizes["class"]
     report = pd.DataFrame({"n_labels": n_labels_of(tree, "worker")}, index=ids(tree, "worker"))
@@ -113,6 +120,36 @@ def workers(tree: xr.DataTree, *, interval: float = 0.89, bootstrap: int | None 
     # A hair below chance is rounding, not malice.
     report["p_adversary"] = nothing if spread is None else (spread.accuracy < chance - 1e-9).mean(axis=0)
     report.attrs["intervals"] = reason
+    return report
+
+
+def _without_confusion(tree: xr.DataTree) -> pd.DataFrame:
+    dataset = tree[parameter_group(tree)].dataset
+    by_worker = {
+        str(name): value.mean([dim for dim in value.dims if dim in ("chain", "draw")]).to_numpy()
+        for name, value in dataset.data_vars.items()
+        if set(value.dims) - {"chain", "draw"} == {"worker"}
+    }
+    report = pd.DataFrame({"n_labels": n_labels_of(tree, "worker")}, index=ids(tree, "worker"))
+    if "accuracy" in by_worker:
+        report["accuracy"], meaning = by_worker.pop("accuracy"), f"as {tree.attrs['engine']} has it"
+    else:
+        observed = tree["observed_data"].dataset
+        item, worker, label = (observed[f"{name}_index"].to_numpy() for name in ("item", "worker", "label"))
+        weight = observed["weight"].to_numpy() if "weight" in observed else np.ones(len(item))
+        probability = tree["latent"].dataset["class_probability"].to_numpy()
+        is_class = label < probability.shape[1]
+        agrees = np.where(is_class, probability[item, np.where(is_class, label, 0)], 0.0)
+        total = np.bincount(worker, weight, len(report))
+        right = np.bincount(worker, weight * agrees, len(report))
+        report["accuracy"] = right / np.where(total > 0, total, np.nan)
+        meaning = "share of the worker's labels that agree with the classes found"
+    for name in ("accuracy_lower", "accuracy_upper", "informativeness", "p_spammer", "p_adversary"):
+        report[name] = np.nan
+    for name, value in by_worker.items():
+        report[name] = value
+    report.attrs["accuracy"] = meaning
+    report.attrs["intervals"] = f"{tree.attrs['engine']} has no confusion matrices, so there are none"
     return report
 
 
@@ -261,7 +298,7 @@ def _parameters(tree: xr.DataTree, rows: slice) -> tuple[np.ndarray, np.ndarray 
     group = parameter_group(tree)
     dataset = tree[group].dataset
     if "confusion" not in dataset:
-        raise ModelError(f"model {tree.attrs['model']!r} has no confusion matrices: its response depends on the item")
+        raise ModelError(f"{title(tree)} gives no confusion matrices: fit a model that has them")
 
     def flat(name: str) -> np.ndarray:
         variable = dataset[name].isel(worker=rows) if "worker" in dataset[name].dims else dataset[name]

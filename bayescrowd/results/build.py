@@ -39,6 +39,7 @@ from bayescrowd.kernels.precision import double_precision
 from bayescrowd.model import Model, Site, Sizes
 from bayescrowd.results import align, levels
 from bayescrowd.results.coordinates import Coordinates, Variables
+from bayescrowd.results.rule import Rule
 from bayescrowd.results.tree import class_path, remember
 
 __all__ = ["FORMAT", "MAX_BYTES", "build_tree"]
@@ -64,6 +65,7 @@ def build_tree(
     seed: int,
     seconds: float,
     *,
+    further: Variables | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> xr.DataTree:
     """Put what an engine found into a result tree.
@@ -76,7 +78,7 @@ def build_tree(
         With which model.
     engine : str
         By which engine.
-    settings : dataclass
+    settings : dataclass or dict
         With which options.
     run : Run
         What came out.
@@ -84,6 +86,8 @@ def build_tree(
         Seed of the run.
     seconds : float
         Wall time.
+    further : dict, optional
+        Name -> (dims, value) of estimates that are no parameters of the model, to stand beside the points.
     max_bytes : int
         Size above which draws are thinned and a log-likelihood is left out, with a warning in the tree.
 
@@ -119,7 +123,9 @@ def build_tree(
         coords.draw = keep
         groups["posterior"] = coords.dataset(_parameters(draws, model, sites, sizes, ("chain", "draw")))
     if run.points is not None:
-        groups["point_estimate"] = coords.dataset(_parameters(run.points, model, sites, sizes, ()))
+        groups["point_estimate"] = coords.dataset(
+            _parameters(run.points, model, sites, sizes, ()) | dict(further or {})
+        )
     if run.deviations is not None:
         groups["point_deviation"] = coords.dataset(_parameters(run.deviations, model, sites, sizes, (), derive=False))
     if run.concentrations is not None:
@@ -155,10 +161,10 @@ def build_tree(
     tree.attrs = {
         "bayescrowd_format": FORMAT,
         "model": model.name,
-        "model_class": class_path(type(model)),
+        "model_class": "" if isinstance(model, Rule) else class_path(type(model)),
         "model_description": _json(model.describe()),
         "engine": engine,
-        "settings": _json(dataclasses.asdict(settings)),
+        "settings": _json(settings if isinstance(settings, Mapping) else dataclasses.asdict(settings)),
         "seed": int(seed),
         "seconds": float(seconds),
         "status": run.status.code,

@@ -25,6 +25,7 @@ __all__ = [
     "n_labels_of",
     "parameter_group",
     "sizes_of",
+    "title",
     "values",
 ]
 
@@ -219,6 +220,23 @@ def class_path(model: type[Model]) -> str:
     return f"{model.__module__}:{model.__qualname__}"
 
 
+def title(tree: xr.DataTree) -> str:
+    """Name what was fitted, and how.
+
+    Parameters
+    ----------
+    tree : DataTree
+        A result.
+
+    Returns
+    -------
+    str
+        Model and engine; the method alone where it assumes no model.
+    """
+    engine = str(tree.attrs["engine"])
+    return f"{tree.attrs['model']} by {engine}" if tree.attrs["model_class"] else engine
+
+
 _SEEN: dict[str, type[Model]] = {}
 
 
@@ -249,9 +267,14 @@ def model_of(tree: xr.DataTree) -> Model:
     Raises
     ------
     ModelError
-        Where its class is neither one of ours nor known to this process.
+        Where its class is neither one of ours nor known to this process, or the method assumes no model.
     """
     name, path = str(tree.attrs["model"]), str(tree.attrs["model_class"])
+    if not path:
+        raise ModelError(
+            f"{tree.attrs['engine']} gives classes without a probability model of the labels; for what needs one, fit "
+            "a model: bc.fit(labels)"
+        )
     module, _, qualified = path.partition(":")
     found = _SEEN.get(path)
     if found is None and name in model_names() and class_path(get_model(name)) == path:

@@ -56,8 +56,8 @@ SETTINGS = {
     "zeros, 5 classes": Setting((0.2,) * 5, sparse=True),
     "zeros, prevalence .7, .2, .1": Setting((0.7, 0.2, 0.1), sparse=True),
 }
-"""With many classes or few labels, confusions at random tell next to nothing: there, workers have some skill. Only where
-confusions have zeros do second moments leave no rotation open, so only there can the error of KL go to zero."""
+"""With many classes or few labels, confusions at random tell next to nothing: there, workers have some skill. Where
+confusions have no zeros second moments leave a rotation open, so KL's error need not go to zero."""
 
 
 def crowd(n_items: int, seed: int, setting: Setting = SETTINGS["as above"]) -> tuple[Any, np.ndarray, np.ndarray]:
