@@ -9,7 +9,7 @@ WHEEL := build/lint
 # Two processes of tests; a file's tests stay together, since they share what they have compiled.
 WORKERS := -n 2 --dist loadfile
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage test-fast lint bench bench-models sbc study clean
+.PHONY: help demo test coverage test-fast lint bench bench-models paper-tables sbc study clean
 .NOTPARALLEL:
 
 # An environment whose interpreter has gone, or that was made for a checkout in another place, is made anew.
@@ -24,6 +24,7 @@ help:
 	@echo "make test-fast  the tests that are not slow"
 	@echo "make lint       ruff, types and the import contract (the last two on the built wheel)"
 	@echo "make bench      benchmarks of speed and memory, side by side with peers"
+	@echo "make paper-tables  every method that the papers name on real sets, next to the printed figures"
 	@echo "make bench-models  every model under every engine on real sets, an hour; goes on where it was stopped"
 	@echo "make sbc        simulation-based calibration of every sampler on every model (writes docs/calibration.md)"
 	@echo "make study      moment estimators on simulated and real labels, as starts, on classifiers (writes docs/moments.md)"
@@ -92,6 +93,9 @@ bench: $(STAMPS)/bench
 # Needs a folder of real sets, NAME/labels.csv and NAME/truth.csv: BAYESCROWD_DATA. To try it: ARGS=--quick.
 bench-models: $(STAMPS)/bench
 	$(BIN)/python tests/benchmarks models $(ARGS)
+
+paper-tables: $(STAMPS)/bench
+	$(BIN)/python tests/benchmarks papers $(ARGS)
 
 sbc: $(STAMPS)/test
 	$(BIN)/python tests/sbc $(ARGS)

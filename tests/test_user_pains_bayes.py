@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 import running
 from arviz_stats.base import array_stats
@@ -132,7 +133,7 @@ def test_P37_a_rare_class_under_the_default():
     assert not any("vanished" in text for text in fit.warnings)
 
 
-@pytest.mark.parametrize("engine", ["collapsed-vi", "vb"])
+@pytest.mark.parametrize("engine", ["collapsed-vi", "vb", pytest.param("collapsed-gibbs", marks=pytest.mark.slow)])
 def test_P38_rules_that_only_ever_say_one_class(engine):
     r = np.random.default_rng(3)
     rows = [(i, k, 1) for i in range(60) for k in range(5) if r.random() < 0.5 or k == i % 5]
@@ -143,6 +144,31 @@ def test_P38_rules_that_only_ever_say_one_class(engine):
     prevalence = float(fit.idata["posterior"]["prevalence"].mean(("chain", "draw"))[1])
     np.testing.assert_allclose(probability[60:], prevalence, atol=0.06)
     assert "No worker ever says 0" in str(fit.diagnose(random_start=False))
+
+
+@pytest.mark.parametrize("engine", ["em", "collapsed-vi", "vb", pytest.param("gibbs", marks=pytest.mark.slow)])
+def test_P38_abstaining_as_something_that_a_rule_says(engine):
+    """With gold, an abstention tells: items that no rule speaks of lean to the class that rules never name."""
+    r = np.random.default_rng(3)
+    z = np.repeat([1, 0], [60, 40])
+    said = np.full((100, 5), "abstain", object)
+    said[(z[:, None] == 1) & (r.random((100, 5)) < 0.6)] = 1
+    rows = [(i, k, said[i, k]) for i in range(100) for k in range(5)]
+    gold = {0: 1, 1: 1, 97: 0, 98: 0, 99: 0}
+    table = pd.DataFrame(rows, columns=["item", "rule", "label"])
+    table["gold"] = table["item"].map(gold).astype("Int64")
+    labels = bc.CrowdLabels.from_long(
+        table, item="item", worker="rule", label="label", gold="gold", classes=[0, 1], labels=[0, 1, "abstain"]
+    )
+    options = {"draws": 300, "warmup": 200} if engine == "gibbs" else {}
+    fit = bc.fit(labels, bc.DawidSkene(confusion_prior=1.0), engine=engine, progress=False, **options)
+    probability = fit.class_probabilities()[1].to_numpy()
+    spoken = (said == 1).sum(axis=1)
+    assert (probability[spoken >= 2] > 0.8).all()  # a single voice may be an error of a rule
+    assert (probability[spoken == 0][2:] < 0.1).all()
+    confusion = fit.confusion(0)
+    assert confusion.loc[0, "abstain"] > 0.85
+    assert 0.25 < confusion.loc[1, "abstain"] < 0.65
 
 
 def correlated():

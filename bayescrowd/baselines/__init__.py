@@ -11,7 +11,25 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bayescrowd.baselines.majority_vote import majority_vote, soft_vote
 
-__all__ = ["majority_vote", "soft_vote"]
+__all__ = [
+    "bcc",
+    "eigen_ratio",
+    "ghosh_svd",
+    "glad",
+    "kos",
+    "m_msr",
+    "mace",
+    "majority_vote",
+    "minimax_entropy",
+    "mv_dawid_skene",
+    "one_coin",
+    "pgd",
+    "soft_vote",
+    "spectral_dawid_skene",
+    "tensor_admm",
+    "wawa",
+    "zero_based_skill",
+]
 
 _FILES = {"soft_vote": "majority_vote"}
 """Functions that live in the file of another one."""

@@ -1,4 +1,7 @@
-"""`python tests/benchmarks [case ...]`: measure, print and write docs/benchmarks.md (with `models`: docs/models.md)."""
+"""`python tests/benchmarks [case ...]`: measure, print and write docs/benchmarks.md.
+
+With `models` as the first word it writes docs/models.md, with `papers` docs/paper-tables.md.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,13 @@ sys.path[:] = [str(_HERE.parent), *(entry for entry in sys.path if Path(entry or
 
 
 def main(arguments: list[str] | None = None) -> int:
-    from benchmarks import cells, real, report, runner
+    from benchmarks import cells, papers, real, report, runner
 
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments[:1] == ["models"]:
         return real.main(arguments[1:])
+    if arguments[:1] == ["papers"]:
+        return papers.main(arguments[1:])
 
     parser = argparse.ArgumentParser(prog="python tests/benchmarks", description="Benchmarks of bayescrowd.")
     parser.add_argument("case", nargs="*", help=f"cases to run, by default all: {', '.join(cells.CASES)}")

@@ -29,13 +29,15 @@ class Judged(NamedTuple):
     truth: np.ndarray  # code of the true class by item; -1 unknown, -2 a value that no label has
 
 
-def read(folder: Path) -> Judged:
-    """Read a set."""
+def read(folder: Path, subset: str | None = None) -> Judged:
+    """Read a set, or the part of it that a paper used."""
     import pandas as pd
 
     import bayescrowd as bc
 
     frame = pd.read_csv(folder / "labels.csv", dtype=str, keep_default_na=False)
+    if subset is not None:
+        frame = SUBSETS[subset](frame, pd.read_csv(folder / "truth.csv", dtype=str, keep_default_na=False))
     known = pd.read_csv(folder / "truth.csv", dtype=str, keep_default_na=False)
     known = known.drop_duplicates("item").set_index("item")["label"]
     how = {"item": "item", "worker": "worker", "label": "label", "duplicates": "drop-identical"}
@@ -43,6 +45,29 @@ def read(folder: Path) -> Judged:
     codes = labels.classes.get_indexer(known)
     codes = pd.Series(np.where(codes < 0, -2, codes), index=known.index)
     return Judged(labels, codes.reindex(labels.items, fill_value=-1).to_numpy(int))
+
+
+def _first_30_workers(frame: Any, truth: Any) -> Any:
+    return frame[frame["worker"].isin(frame["worker"].drop_duplicates()[:30])]
+
+
+def _52_busiest_workers(frame: Any, truth: Any) -> Any:
+    counts = frame.drop_duplicates(["item", "worker", "label"])["worker"].value_counts(sort=False)
+    return frame[frame["worker"].isin(counts.sort_values(ascending=False, kind="stable").index[:52])]
+
+
+def _76_workers_on_items_with_truth(frame: Any, truth: Any) -> Any:
+    frame = frame[frame["item"].isin(truth["item"])]
+    counts = frame["worker"].value_counts()
+    return frame[frame["worker"].isin(counts.index[counts >= 30])]
+
+
+SUBSETS: dict[str, Callable[[Any, Any], Any]] = {
+    "first 30 workers": _first_30_workers,
+    "52 busiest workers": _52_busiest_workers,
+    "workers with 30 labels or more on items with truth": _76_workers_on_items_with_truth,
+}
+"""What papers took of a set: its rows and its truth -> rows."""
 
 
 def scores(probability: np.ndarray, truth: np.ndarray) -> dict[str, float]:
@@ -55,8 +80,7 @@ def scores(probability: np.ndarray, truth: np.ndarray) -> dict[str, float]:
     table, true = probability[known], truth[known]
     one_hot = np.arange(table.shape[1]) == true[:, None]
     top = table.max(axis=1)
-    leads = table >= top[:, None] - 1e-9
-    right = (leads & one_hot).sum(axis=1) / leads.sum(axis=1)
+    right = hits(table, true)
     of_truth = (table * one_hot).sum(axis=1)
     order = np.argsort(top, kind="stable")
     bins = np.array_split(order, min(N_BINS, len(order)))
@@ -76,6 +100,12 @@ def majority(labels: Any) -> np.ndarray:
     np.add.at(votes, (labels.item_code[inside], labels.label_code[inside]), 1.0)
     total = votes.sum(axis=1, keepdims=True)
     return np.where(total > 0, votes / np.maximum(total, 1), 1 / labels.n_classes)
+
+
+def hits(table: np.ndarray, true: np.ndarray) -> np.ndarray:
+    """Whether the leading class of each item is the true one; ties share evenly."""
+    leads = table >= table.max(axis=1, keepdims=True) - 1e-9
+    return (leads & (np.arange(table.shape[1]) == true[:, None])).sum(axis=1) / leads.sum(axis=1)
 
 
 def smallest_ess(fit: Any) -> float:
@@ -159,6 +189,50 @@ def peers(data: Judged, method: str) -> dict[str, Any]:
     return {"seconds": seconds, "converged": None, **scores(table, data.truth)}
 
 
+def of_table(data: Judged, given: dict[str, Any], fitted: Callable[[], None]) -> dict[str, Any]:
+    """A row of the papers' tables: errors of several seeds, an interval by the bootstrap, seconds cold and warm."""
+    import bayescrowd as bc
+
+    seeds = given.get("seeds") or [None, None]
+    tables, seconds, ended = [], [], []
+    for seed in seeds:
+        options = given.get("options", {}) | ({} if seed is None else {"seed": seed})
+        begun = time.perf_counter()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                if "baseline" in given:
+                    fit = getattr(bc.baselines, given["baseline"])(data.labels, **options)
+                else:
+                    fit = bc.fit(data.labels, given.get("model"), progress=False, **options)
+            except bc.EngineError as error:
+                return {"refused": str(error).splitlines()[0], "seconds": time.perf_counter() - begun}
+            tables.append(fit.class_probabilities().to_numpy())
+        seconds.append(time.perf_counter() - begun)
+        ended.append(fit.converged)
+    fitted()
+    known = data.truth != -1
+    right = np.mean([hits(table[known], data.truth[known]) for table in tables], axis=0)
+    random = np.random.default_rng(0)
+    shares = [right[random.integers(len(right), size=len(right))].mean() for _ in range(2000)]
+    low, high = np.quantile(shares, [0.025, 0.975])
+    errors = [scores(table, data.truth)["error"] for table in tables]
+    return {
+        "seconds": seconds[0],
+        "seconds_again": min(seconds[1:]),
+        "converged": False if False in ended else None if None in ended else True,
+        "interrupted": str(fit.idata.attrs["status"]) == "interrupted",
+        **scores(tables[0], data.truth),
+        "error": float(np.mean(errors)),
+        "error_low": 1 - high,
+        "error_high": 1 - low,
+        "errors": errors if seeds[0] is not None else errors[:1],
+        "n_items": data.labels.n_items,
+        "n_workers": data.labels.n_workers,
+        "n_truth": int(known.sum()),
+    }
+
+
 def judge(data: Judged, given: dict[str, Any], fitted: Callable[[], None] = lambda: None) -> dict[str, Any]:
     """Run one method; `fitted` is called where only the judging is left."""
     if given["kind"] == "majority":
@@ -169,6 +243,8 @@ def judge(data: Judged, given: dict[str, Any], fitted: Callable[[], None] = lamb
         sizes = {"n_items": labels.n_items, "n_workers": labels.n_workers, "n_classes": labels.n_classes}
         sizes |= {"n_labels": labels.n_annotations, "n_truth": int((data.truth != -1).sum())}
         return {"seconds": seconds, "converged": None, **sizes, **scores(probability, data.truth)}
+    if given["kind"] == "table":
+        return of_table(data, given, fitted)
     if given["kind"] == "peer":
         return peers(data, given["method"])
     return ours(data, given.get("model"), given.get("engine"), given.get("options", {}), fitted)
@@ -184,7 +260,7 @@ def work(job: dict[str, Any]) -> None:
         with out.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record, default=float) + "\n")
 
-    data = read(Path(job["folder"]))
+    data = read(Path(job["folder"]), job.get("subset"))
     import jax
 
     import bayescrowd as bc

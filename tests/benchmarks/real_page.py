@@ -28,9 +28,9 @@ default settings. Rows that repeat an earlier one (item, worker and label) are d
 - *ESS/s*: smallest bulk effective sample size of prevalences, difficulty proportions and 100 confusion entries
   (levels that could change places sorted or averaged) by those seconds.
 
-Limits: nuts on sets of at most {real.LARGEST["nuts"]:,} labels and with 2 chains of 200 draws after 200 of warmup,
-svi and collapsed-gibbs on at most {real.LARGEST["svi"]:,}, gibbs on at most {real.LARGEST["gibbs"]:,}; GLAD and MACE
-on at most {real.LARGEST_OF_PEERS["GLAD"]:,}. There are fewer sweeps than the default 500 + 1000 where labels x sweeps x
+Limits: nuts and svi on sets of at most {real.LARGEST["nuts"]:,} labels (nuts with 2 chains of 200 draws after 200 of
+warmup), gibbs and collapsed-gibbs on at most {real.LARGEST["gibbs"]:,}; GLAD and MACE on at most
+{real.LARGEST_OF_PEERS["GLAD"]:,}. There are fewer sweeps than the default 500 + 1000 where labels x sweeps x
 {real.CHAINS} chains would exceed {real.LABEL_UPDATES["collapsed-gibbs"] / 1e6:.0f}M (collapsed-gibbs) or
 {real.LABEL_UPDATES["gibbs"] / 1e6:.0f}M (gibbs), but never fewer than 50 + 100. A fit of ours is interrupted after
 {real.CAP:.0f} s ({", ".join(f"{name} {cap:.0f} s" for name, cap in real.CAPS.items())}, `bc.fit(labels)`
@@ -58,7 +58,9 @@ SEEN = """- *Difficulty is real in some sets.* On zencrowd_us and zencrowd_all I
 - *Many classes and few labels defeat everybody.* On politifact, plot and food majority vote is as good as any model.
 - *Samplers need more than their defaults on small sets of many workers* (rows with a star); the approximations do not
   tell that the posterior has several modes, `fit.diagnose()` does.
-- Empty cells were not reached within the hour; a further `make bench-models` goes on with them.
+- *The default keeps its promise on all 29 sets*: `bc.fit(labels)` is nowhere worse than majority vote by more than a
+  point, or than two standard errors where fewer than 1000 items have truth. On cifar10n, whose three "workers" are
+  columns of labels from many people, it used all its passes (75 s) without settling.
 """
 """What one sees in the tables, in words: written by hand after a full run."""
 

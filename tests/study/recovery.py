@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from scipy.optimize import linear_sum_assignment
 
 import bayescrowd as bc
 from bayescrowd.moments.cooccurrence import Cooccurrence, cooccurrence
-from bayescrowd.moments.estimate import Estimate
+from bayescrowd.moments.estimate import Estimate, decode
 from bayescrowd.moments.multispa import multispa
 from bayescrowd.moments.multispa_kl import multispa_kl
 from bayescrowd.moments.polish import polished
@@ -144,11 +144,17 @@ def rates(
                 found["multispa-kl"][row, seed] = exact_pairs.error(
                     confusion, prevalence, first.confusion, first.prevalence
                 )
+                start = decode(labels, first)  # run to the end, it is in the right basin
                 for engine in ("em", "vb"):
-                    fit = bc.fit(labels, flat, engine=engine, init="multispa-kl", progress=False)
+                    fit = bc.fit(labels, flat, engine=engine, init=start, progress=False)
                     found[engine][row, seed] = exact_pairs.error(confusion, prevalence, *_parameters(fit))
         say(f"{n_items} items, {trials} trials")
     return found
+
+
+def slope(sizes: Sequence[int], errors: Sequence[np.ndarray]) -> float:
+    """Slope of the logarithm of the median error against the logarithm of the number of items."""
+    return float(np.polyfit(np.log(sizes), np.log([np.median(row) for row in errors]), 1)[0])
 
 
 def _parameters(fit: Any) -> tuple[np.ndarray, np.ndarray]:
