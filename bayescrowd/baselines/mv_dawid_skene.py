@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
+from bayescrowd.baselines._options import check_whole, check_word
 from bayescrowd.baselines._result import Found, begin, finish, votes_of
 from bayescrowd.data.votes import shares
-from bayescrowd.errors import EngineError
 from bayescrowd.fit import Fit
 from bayescrowd.moments.estimate import FLOOR, Estimate, counts_given, decode, floored
 from bayescrowd.moments.polish import polished
@@ -53,10 +53,8 @@ def mv_dawid_skene(labels: Any, *, passes: int = 10, prevalence: str = "uniform"
     Dawid, Skene (1979), Applied Statistics 28. Zhang, Chen, Zhou, Jordan (2014), NIPS, for this use of it.
     """
     call = begin("mv-dawid-skene", labels, passes=passes, prevalence=prevalence)
-    if isinstance(passes, bool) or not isinstance(passes, int | np.integer) or passes < 1:
-        raise EngineError(f"passes must be a whole number, at least 1, not {passes!r}")
-    if prevalence not in ("uniform", "estimated"):
-        raise EngineError(f"prevalence must be 'uniform' or 'estimated', not {prevalence!r}")
+    check_whole("passes", passes, 1)
+    check_word("prevalence", prevalence, ("uniform", "estimated"))
     votes_of(call)
     vote = shares(labels)
     counts = counts_given(labels, vote)

@@ -33,7 +33,7 @@ _RUN = ("seed", "chains", "draws", "warmup")
     help="How to fit it, for example collapsed-vi, gibbs, nuts or em; default: a sensible one.",
 )
 @click.option("--out", type=click.Path(path_type=Path), help=f"Folder for {', '.join(FILES)}; default: only print.")
-@click.option("--init", metavar="START", help="Start: majority, ability, or a fit.nc written earlier.")
+@click.option("--init", metavar="START", help="Start: majority, ability, multispa, multispa-kl, symnmf, or a fit.nc.")
 @click.option("--seed", type=int, help="Seed of the random numbers; same seed, same numbers. Default 0.")
 @click.option("--chains", type=int, help="Chains of a sampler.")
 @click.option("--warmup", type=int, help="Draws of each chain that are thrown away.")

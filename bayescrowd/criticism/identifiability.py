@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bayescrowd.criticism import pair_findings
+from bayescrowd.criticism import graph_findings, pair_findings
 from bayescrowd.criticism.report import Finding, ordered
 from bayescrowd.criticism.scattering import longest, two_sides
 from bayescrowd.data.labels import CrowdLabels
@@ -33,6 +33,7 @@ from bayescrowd.data.required import require_labels
 from bayescrowd.errors import EngineError
 from bayescrowd.moments.binary import interval_of
 from bayescrowd.moments.cooccurrence import Cooccurrence, cooccurrence
+from bayescrowd.moments.estimate import Estimate
 from bayescrowd.moments.graph import Components, components
 from bayescrowd.moments.multispa_kl import multispa_kl
 from bayescrowd.moments.polish import polished
@@ -46,6 +47,7 @@ _MOST_PRODUCTS = 50_000_000
 
 _ROTATION = 0.05
 _POLISH = 30
+_LOST = 0.5
 _OFTEN = 5
 """Times that a worker must have given a label before it counts as a certificate."""
 
@@ -75,8 +77,8 @@ class Identifiability:
         largest singular value of the confusion) and ``rank_one`` (second over first, rows weighted by the roots of the
         prevalence).
     classes : DataFrame by class
-        ``prevalence``, ``certificate`` (largest probability of the class given a label of any worker) and ``by`` (whose
-        label that is).
+        ``prevalence``, ``certificate`` (largest probability of the class given a label of any worker; NaN where nobody
+        gave a label often enough) and ``by`` (whose label that is).
     interval : tuple of float or None
         For two classes: the prevalences of the first class that second moments leave possible.
     scattered : tuple of float or None
@@ -126,8 +128,19 @@ def identifiability(labels: Any) -> Identifiability:
     if len(labels.classes) < 2:
         raise EngineError("there is one class only, so there is nothing to identify; declare others with classes=[...]")
     pairs = cooccurrence(labels)
-    estimate = polished(labels, multispa_kl(labels, pairs=pairs), _POLISH)
+    first = multispa_kl(labels, pairs=pairs)
+    estimate = polished(labels, first, _POLISH)
+    # With fractional weights EM may end where nobody tells anything: the moments know better.
+    if _information(estimate, labels) < _LOST * _information(first, labels):
+        estimate = first
     return _report(labels, pairs, estimate.confusion, estimate.prevalence)
+
+
+def _information(estimate: Estimate, labels: CrowdLabels) -> float:
+    """How much confusions depend on the class: mean second singular value over the first, by labels."""
+    weighted = np.linalg.svd(np.sqrt(estimate.prevalence)[None, :, None] * estimate.confusion, compute_uv=False)
+    count = np.bincount(labels.worker_code, minlength=labels.n_workers)
+    return float((count * weighted[:, 1] / weighted[:, 0]).sum() / count.sum())
 
 
 def of_the_fit(tree: xr.DataTree) -> list[Finding]:
@@ -194,30 +207,37 @@ def _report(labels: CrowdLabels, pairs: Cooccurrence, confusion: np.ndarray, pre
     posterior = prevalence[None, :, None] * confusion
     posterior = posterior / np.maximum(posterior.sum(axis=1, keepdims=True), 1e-300)
     # A label that a worker hardly ever gave certifies nothing.
-    posterior = np.where((pairs.label_count >= _OFTEN)[:, None, :], posterior, 0.0)
+    often = pairs.label_count >= _OFTEN
+    posterior = np.where(often[:, None, :], posterior, 0.0)
     workers = _workers(labels, pairs, graph, (confusion, prevalence), posterior[:, named])
     best = posterior.max(axis=2)
     classes = pd.DataFrame(
         {
             "prevalence": prevalence,
-            "certificate": best.max(axis=0),
-            "by": np.asarray(labels.workers, object)[best.argmax(axis=0)],
+            "certificate": np.where(often.any(), best.max(axis=0), np.nan),
+            "by": np.asarray(labels.workers, object)[best.argmax(axis=0)] if often.any() else None,
         },
         index=pd.Index(labels.classes, name="class"),
     )
     supported = (pairs.degree(pair_findings.ENOUGH) > 0) & (pairs.label_count.sum(axis=1) >= pair_findings.ENOUGH)
-    square = confusion.shape[1] == confusion.shape[2] == 2 and supported.any()
+    # Where nobody closes a ring far more is open than one number.
+    supported &= ~graph.bipartite[graph.of_worker]
+    square = confusion.shape[1] == confusion.shape[2] == 2 and supported.any() and named.all()
     interval = interval_of(confusion[supported], prevalence).prevalence if square else None
     scattered, outside = _scattered(pairs, confusion)
+    n_items = np.count_nonzero(np.bincount(labels.item_code))
+    chance = float(np.sqrt(prevalence[0] * (1 - prevalence[0]) / n_items))
     findings = [
-        *pair_findings.of_the_graph(labels, pairs, graph),
+        *graph_findings.of_the_graph(labels, pairs, graph),
+        *graph_findings.of_weak_links(labels, pairs, graph),
+        *pair_findings.of_independence(pairs),
         *pair_findings.of_common_items(pairs),
         *pair_findings.of_spammers(workers),
         *pair_findings.of_certificates(classes[named]),
-        *pair_findings.of_interval(interval, labels),
+        *pair_findings.of_interval(interval, labels, chance),
         *pair_findings.of_scattering(scattered, outside),
     ]
-    return Identifiability(_headline(graph, workers), ordered(findings), workers, classes, interval, scattered)
+    return Identifiability(_headline(graph, workers, pairs), ordered(findings), workers, classes, interval, scattered)
 
 
 def _workers(
@@ -281,9 +301,23 @@ def _scattered(pairs: Cooccurrence, confusion: np.ndarray) -> tuple[tuple[float,
     return (first, second), int((~reached).sum())
 
 
-def _headline(graph: Components, workers: pd.DataFrame) -> str:
+def _headline(graph: Components, workers: pd.DataFrame, pairs: Cooccurrence) -> str:
     covered = int((~workers["bipartite"]).sum())
     n = len(workers)
+    strong = components(pairs, least=pair_findings.ENOUGH)
+    firm = int((~strong.bipartite[strong.of_worker]).sum())
+    enough = f"{pair_findings.ENOUGH:.0f}"
+    if covered > 0 and firm == 0:
+        return (
+            f"Pair statistics determine next to nothing by themselves: no three of the {n} workers are joined in a "
+            f"ring by sharing {enough} items or more, pair by pair."
+        )
+    if firm < covered:
+        outside = "" if covered == n else f"; outside of any ring: {n - covered}"
+        return (
+            f"Pair statistics cover {firm} of {n} workers well; joined by pairs with fewer than {enough} common items: "
+            f"{covered - firm}{outside}."
+        )
     if covered == n and graph.n == 1:
         return f"Pair statistics cover all {n} workers: they share items in one component that can be completed."
     if covered == 0:
@@ -294,5 +328,5 @@ def _headline(graph: Components, workers: pd.DataFrame) -> str:
     good = int((~graph.bipartite).sum())
     return (
         f"Pair statistics cover {covered} of {n} workers, in {count_of(good, 'component')} of the co-label graph that "
-        f"can be completed; {n - covered} are outside."
+        f"can be completed; outside: {n - covered}."
     )

@@ -89,6 +89,8 @@ def random_mode(tree: xr.DataTree) -> list[Finding]:
 
 
 def _elsewhere(tree: xr.DataTree) -> str:
+    if not get(str(tree.attrs["engine"])).starts:
+        return f"fit with engine='em' or {_ENGINE!r}, which take starts, and starts=10"
     ability = ', or init="ability"' if "difficulty_probability" in tree["latent"].dataset else ""
     return (
         f"start elsewhere: engine={_ENGINE!r} with starts=10{ability}, and pass that fit as init; or {identify(tree)}"

@@ -2,22 +2,22 @@
 
 import numpy as np
 import pandas as pd
+from scipy.stats import chi2
 
 from bayescrowd.criticism.report import Finding
 from bayescrowd.data.labels import CrowdLabels
 from bayescrowd.errors import shorten
 from bayescrowd.moments.cooccurrence import Cooccurrence
-from bayescrowd.moments.graph import Components
 from bayescrowd.results.words import count_of
 
 __all__ = [
     "ENOUGH",
     "of_certificates",
     "of_common_items",
+    "of_independence",
     "of_interval",
     "of_scattering",
     "of_spammers",
-    "of_the_graph",
 ]
 
 ENOUGH = 20.0
@@ -34,107 +34,8 @@ _WIDE = 0.1
 
 _SCATTERED = 1e-6
 
-
-def of_the_graph(labels: CrowdLabels, pairs: Cooccurrence, graph: Components) -> list[Finding]:
-    """Find workers, and groups of workers, whose pair statistics cannot be completed.
-
-    Parameters
-    ----------
-    labels : CrowdLabels
-        The label table.
-    pairs : Cooccurrence
-        Its pair statistics.
-    graph : Components
-        Components of its co-label graph.
-
-    Returns
-    -------
-    list of Finding
-        Each says what labels would help, where any would.
-    """
-    findings = []
-    names = np.asarray(labels.workers, object)
-    size = pairs.label_count.sum(axis=1)
-    degree = pairs.degree()
-    alone = np.flatnonzero((degree == 0) & (size > 0))
-    if len(alone) and len(names) > 1:
-        busiest = names[int(np.argmax(np.where(degree > 0, size, -1)))]
-        findings.append(
-            Finding(
-                "caution",
-                "no-common-items",
-                f"{count_of(len(alone), 'worker')} shared no item with anybody ({shorten(names[alone])}): nothing "
-                "tells how good they are but the prior and the prevalence.",
-                f"let somebody else, such as {busiest!r}, label some of their items",
-            )
-        )
-    findings += _of_bipartite(names, size, pairs, graph)
-    parts = [number for number in range(graph.n) if (graph.of_worker == number).sum() > 1]
-    if len(parts) > 1:
-        heads = [names[np.flatnonzero(graph.of_worker == n)[np.argmax(size[graph.of_worker == n])]] for n in parts[:2]]
-        findings.append(
-            Finding(
-                "note",
-                "components",
-                f"Workers fall into {len(parts)} groups without common items; the names of the classes are matched "
-                "between them by the majority vote alone.",
-                f"let {heads[0]!r} and {heads[1]!r} label common items, or give gold in every group",
-            )
-        )
-    return findings
-
-
-def _of_bipartite(names: np.ndarray, size: np.ndarray, pairs: Cooccurrence, graph: Components) -> list[Finding]:
-    """Say that some components cannot be completed, the largest by name."""
-    count = np.bincount(graph.of_worker, minlength=graph.n)
-    numbers = np.flatnonzero(graph.bipartite & (count > 1))
-    if not len(numbers):
-        return []
-    largest = numbers[np.argmax(count[numbers])]
-    members = np.flatnonzero(graph.of_worker == largest)
-    others = f"; so are {len(numbers) - 1} smaller groups" if len(numbers) > 1 else ""
-    if len(members) == 2:
-        return [
-            Finding(
-                "caution",
-                "bipartite",
-                f"Only two workers ({shorten(names[members])}) share these items{others}: two do not determine each "
-                "other's confusion.",
-                "let a third worker label items of both",
-            )
-        ]
-    side = _same_side(pairs, members)
-    who = names[side[np.argsort(-size[side], kind="stable")][:2]]
-    pair = f", such as {who[0]!r} and {who[1]!r}" if len(who) == 2 else ""
-    return [
-        Finding(
-            "caution",
-            "bipartite",
-            f"{count_of(len(members), 'worker')} ({shorten(names[members])}) fall into two sides that only meet each "
-            f"other{others}: their pair statistics leave a whole matrix undetermined, and moment estimators cannot use "
-            "them.",
-            f"let two workers of one side{pair}, label common items",
-        )
-    ]
-
-
-def _same_side(pairs: Cooccurrence, members: np.ndarray) -> np.ndarray:
-    """Find the larger side of a bipartite component."""
-    colour = {int(members[0]): 0}
-    stack = [int(members[0])]
-    neighbours: dict[int, list[int]] = {}
-    of_members = np.isin(pairs.first, members)
-    for one, other in zip(pairs.first[of_members].tolist(), pairs.second[of_members].tolist(), strict=True):
-        neighbours.setdefault(one, []).append(other)
-        neighbours.setdefault(other, []).append(one)
-    while stack:
-        worker = stack.pop()
-        for other in neighbours.get(worker, []):
-            if other not in colour:
-                colour[other] = 1 - colour[worker]
-                stack.append(other)
-    sides = [np.asarray([worker for worker, side in colour.items() if side == which], int) for which in (0, 1)]
-    return max(sides, key=len)
+_BY_CHANCE = 1e-3
+"""Probability under independence from which on agreement is called chance."""
 
 
 def of_common_items(pairs: Cooccurrence) -> list[Finding]:
@@ -154,8 +55,10 @@ def of_common_items(pairs: Cooccurrence) -> list[Finding]:
         return []
     total = pairs.total
     median = float(np.median(total))
+    shown = f"{median:,.0f}" if median >= 100 else f"{median:.3g}"
+    share = "shares" if pairs.n_pairs == 1 else "share"
     text = (
-        f"{count_of(pairs.n_pairs, 'pair')} of workers share items, in the median {median:.3g}; "
+        f"{count_of(pairs.n_pairs, 'pair')} of workers {share} items, in the median {shown}; "
         f"{100 * float((total >= ENOUGH).mean()):.0f} % share {ENOUGH:.0f} or more."
     )
     if median >= ENOUGH:
@@ -166,6 +69,40 @@ def of_common_items(pairs: Cooccurrence) -> list[Finding]:
             "common-items",
             f"{text} So few say little pair by pair; fits that weigh pairs by their items, and likelihood engines, "
             "cope.",
+        )
+    ]
+
+
+def of_independence(pairs: Cooccurrence) -> list[Finding]:
+    """Find out whether workers agree more than they would by chance at all.
+
+    Parameters
+    ----------
+    pairs : Cooccurrence
+        Pair statistics.
+
+    Returns
+    -------
+    list of Finding
+        A problem where no pair's labels depend on each other (chi-square tests of independence, all pairs together).
+    """
+    kept = pairs.total >= ENOUGH
+    if not kept.any():
+        return []
+    count = pairs.count[kept]
+    rows, columns = count.sum(axis=2), count.sum(axis=1)
+    expected = rows[:, :, None] * columns[:, None, :] / count.sum(axis=(1, 2))[:, None, None]
+    statistic = np.where(expected > 0, (count - expected) ** 2 / np.where(expected > 0, expected, 1.0), 0.0).sum()
+    freedom = (np.maximum((rows > 0).sum(axis=1) - 1, 0) * np.maximum((columns > 0).sum(axis=1) - 1, 0)).sum()
+    if freedom == 0 or chi2.sf(statistic, freedom) < _BY_CHANCE:
+        return []
+    return [
+        Finding(
+            "problem",
+            "independent",
+            "Workers agree no more than by chance: their labels of the same items look independent of each other, so "
+            "nothing in the table tells the classes of items.",
+            "check that items, workers and labels are the right columns; give gold items, or ask other workers",
         )
     ]
 
@@ -183,15 +120,18 @@ def of_spammers(workers: pd.DataFrame) -> list[Finding]:
     list of Finding
         Each says what labels would help, where any would.
     """
-    flat = workers.index[(workers["rank_one"] < _SPAMMER) & (workers["n_labels"] > 0)]
+    # With few labels a confusion is mostly prior, or chance.
+    seen = (workers["n_labels"] >= ENOUGH) & (workers["n_partners"] > 0)
+    flat = workers.index[(workers["rank_one"] < _SPAMMER) & seen]
+    answer = "answers" if len(flat) == 1 else "answer"
     if not len(flat):
         return []
     return [
         Finding(
             "note",
             "rank-one",
-            f"{count_of(len(flat), 'worker')} answer almost regardless of the class ({shorten(flat)}): they "
-            "help to find nobody's confusion, and successive projection cannot find theirs.",
+            f"{count_of(len(flat), 'worker')} {answer} almost regardless of the class ({shorten(flat)}), which helps "
+            "to find nobody's confusion; successive projection cannot find theirs.",
         )
     ]
 
@@ -210,6 +150,14 @@ def of_certificates(classes: pd.DataFrame) -> list[Finding]:
         Each says what labels would help, where any would.
     """
     weak = classes[classes["certificate"] < 1 - _WEAK]
+    if classes["certificate"].isna().all():
+        return [
+            Finding(
+                "note",
+                "few-labels",
+                "Nobody gave any label often enough to tell what it means by itself; only all workers together do.",
+            )
+        ]
     if weak.empty:
         return []
     said = ", ".join(f"{name!r} {value:.2f}" for name, value in zip(weak.index[:5], weak["certificate"], strict=False))
@@ -225,7 +173,7 @@ def of_certificates(classes: pd.DataFrame) -> list[Finding]:
     ]
 
 
-def of_interval(interval: tuple[float, float] | None, labels: CrowdLabels) -> list[Finding]:
+def of_interval(interval: tuple[float, float] | None, labels: CrowdLabels, error: float) -> list[Finding]:
     """Say what second moments leave open with two classes.
 
     Parameters
@@ -234,6 +182,8 @@ def of_interval(interval: tuple[float, float] | None, labels: CrowdLabels) -> li
         Prevalences of the first class that second moments leave possible.
     labels : CrowdLabels
         The label table.
+    error : float
+        Standard error of a prevalence by chance alone.
 
     Returns
     -------
@@ -244,8 +194,9 @@ def of_interval(interval: tuple[float, float] | None, labels: CrowdLabels) -> li
         return []
     low, high = interval
     text = (
-        f"From pair statistics alone the prevalence of {labels.classes[0]!r} could be anything from {low:.3f} to "
-        f"{high:.3f}, and the confusions shift with it; all labels of an item together (and the prior) decide."
+        f"From pair statistics alone the prevalence of {shorten(labels.classes[:1])} could be anything from {low:.3f} "
+        f"to {high:.3f} (and {2 * error:.2g} beyond either end by chance), and the confusions shift with it; all "
+        "labels of an item together (and the prior) decide."
     )
     if high - low < _WIDE:
         return [Finding("note", "interval", text)]

@@ -1,5 +1,6 @@
 """What the engines that estimate from moments share: which models they fit, and how an estimate becomes a run."""
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,13 @@ from bayescrowd.model import At, Model, Sizes
 from bayescrowd.moments.estimate import Estimate, decode, floored
 from bayescrowd.moments.polish import polished
 
-__all__ = ["DECODINGS", "check_choices", "check_model", "check_shared", "finish"]
+__all__ = ["DECODINGS", "check_choices", "check_model", "check_most", "check_shared", "check_unused", "finish"]
 
 DECODINGS = ("map", "ml")
 PREVALENCES = ("estimated", "uniform")
+
+_LEAST_COMMON = 2.0
+"""Median of common items below which the estimate comes with a warning."""
 
 
 def check_model(name: str, model: Model) -> None:
@@ -70,6 +74,50 @@ def check_choices(settings: Any, **allowed: tuple[Any, ...]) -> None:
         require(value in values, f"{name} must be {listed} or {values[-1]!r}, not {value!r}")
 
 
+def check_most(settings: Any, **most: int) -> None:
+    """Check that numbers of passes are not beyond what memory and patience hold.
+
+    Parameters
+    ----------
+    settings : dataclass
+        The settings.
+    **most : int
+        Field -> largest value allowed.
+
+    Raises
+    ------
+    EngineError
+        Where one is larger.
+    """
+    for name, largest in most.items():
+        value = getattr(settings, name)
+        require(value is None or value <= largest, f"{name} must be at most {largest:,}, not {value!r}")
+
+
+def check_unused(settings: Any, condition: bool, because: str, *names: str) -> None:
+    """Refuse options that would have no effect beside another one.
+
+    Parameters
+    ----------
+    settings : dataclass
+        The settings.
+    condition : bool
+        Whether the other option is there.
+    because : str
+        The other option, as the user writes it.
+    *names : str
+        Fields that it leaves without effect.
+
+    Raises
+    ------
+    EngineError
+        Naming those that differ from their defaults.
+    """
+    defaults = {field.name: field.default for field in dataclasses.fields(settings)}
+    given = [name for name in names if condition and getattr(settings, name) != defaults[name]]
+    require(not given, f"with {because} these options have no effect: {', '.join(given)}; leave them out")
+
+
 def check_shared(settings: Any) -> None:
     """Check the settings that all these engines have.
 
@@ -85,6 +133,7 @@ def check_shared(settings: Any) -> None:
     """
     check_choices(settings, decode=DECODINGS, polish_prevalence=PREVALENCES)
     check_whole(settings, polish=0)
+    check_most(settings, polish=100_000)
 
 
 def finish(job: Job, estimate: Estimate, *, left_out: bool = False, objective_sign: float = -1.0) -> Run:
@@ -122,7 +171,15 @@ def finish(job: Job, estimate: Estimate, *, left_out: bool = False, objective_si
     details = {name: _plain(value) for name, value in estimate.details.items()}
     polishing = f" and {settings.polish} passes of EM" if settings.polish else ""
     n_passes = details.get("n_passes")
-    passes = f", {n_passes} passes" if n_passes is not None else ""
+    passes = ""
+    if n_passes is not None:
+        early = "" if details.get("settled", True) else " (stopped before the end, which suits few labels per worker)"
+        passes = f", {n_passes} {'pass' if n_passes == 1 else 'passes'}{early}"
+    common = details.get("median_common", np.inf)
+    few = (
+        f"Pairs of workers have {common:.3g} {'item' if common == 1 else 'items'} in common in the median, too few to "
+        "learn from pair by pair: the estimate may be worse than the majority vote. Use engine='em' or a sampler.",
+    )
     return Run(
         points={"prevalence": estimate.prevalence, "confusion": estimate.confusion},
         draws=None,
@@ -132,7 +189,10 @@ def finish(job: Job, estimate: Estimate, *, left_out: bool = False, objective_si
         sample_stats=None,
         objective=None if estimate.objective is None else objective_sign * np.asarray(estimate.objective),
         status=Status("estimated", f"Estimated from the moments of pairs of workers{passes}{polishing}.", True),
-        warnings=_named(job, raw, left_out=left_out and not settings.polish),
+        warnings=(
+            *(few if common < _LEAST_COMMON else ()),
+            *_named(job, raw, left_out=left_out and not settings.polish),
+        ),
         extra=details | {"not_estimated": np.flatnonzero(~raw.estimated).tolist()},
     )
 

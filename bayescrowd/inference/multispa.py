@@ -70,7 +70,10 @@ class Settings:
         _moments.check_choices(self, align=ALIGNMENTS, prevalence=("marginals", "uniform"), columns=COLUMNS)
         require(self.compat in (None, "released"), f"compat must be None or 'released', not {self.compat!r}")
         check_whole(self, rounds=1)
+        _moments.check_most(self, rounds=1000)
         check_numbers(self, "min_count", "shrink")
+        rules = ("align", "rounds", "min_count", "shrink", "prevalence", "columns")
+        _moments.check_unused(self, self.compat is not None, "compat='released'", *rules)
         _moments.check_shared(self)
 
 

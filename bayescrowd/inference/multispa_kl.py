@@ -27,12 +27,15 @@ class Settings:
         ``"em"`` (monotone, no step size) or ``"mirror"`` (the paper's).
     weights : str
         ``"count"``: pairs by their common items; ``"uniform"``: all alike (the paper's).
-    max_iter : int
-        Passes. Few are better on real data; thousands where moments are exact.
+    max_iter : int or None
+        Passes; by default 10, and 500 where pairs of workers share 300 items or more in the median. Few are better
+        where workers have few labels.
     tolerance : float
         Stops when a pass changes the objective by less than this fraction.
     prior : float
         For ``"em"``: labels per class that the average worker's confusion is worth.
+    min_count : float
+        Pairs with fewer common items do not count.
     decode : str
         Classes of items with the prevalence (``"map"``) or as if classes were equally frequent (``"ml"``).
     polish : int
@@ -43,9 +46,10 @@ class Settings:
 
     solver: str = "em"
     weights: str = "count"
-    max_iter: int = 10
+    max_iter: int | None = None
     tolerance: float = 1e-7
     prior: float = 0.5
+    min_count: float = 0.0
     decode: str = "map"
     polish: int = 0
     polish_prevalence: str = "estimated"
@@ -59,8 +63,11 @@ class Settings:
             Where one is out of range.
         """
         _moments.check_choices(self, solver=SOLVERS, weights=WEIGHTS)
-        check_whole(self, max_iter=1)
-        check_numbers(self, "tolerance", "prior")
+        if self.max_iter is not None:
+            check_whole(self, max_iter=1)
+        _moments.check_most(self, max_iter=1_000_000)
+        check_numbers(self, "tolerance", "prior", "min_count")
+        _moments.check_unused(self, self.solver == "mirror", "solver='mirror'", "prior")
         _moments.check_shared(self)
 
 
@@ -85,6 +92,7 @@ def run(job: Job) -> Run:
         max_iter=settings.max_iter,
         tolerance=settings.tolerance,
         prior=settings.prior,
+        least=settings.min_count,
     )
     return _moments.finish(job, estimate)
 

@@ -61,7 +61,7 @@ class Settings:
     designated: list | tuple | None = None  # type: ignore[type-arg]
     loss: str = "absolute"
     weights: str = "count"
-    min_count: float = 1.0
+    min_count: float = 0.0
     threshold: float = 0.0
     decay: float = 0.8
     max_iter: int = 500
@@ -82,7 +82,10 @@ class Settings:
         """
         _moments.check_choices(self, imputation=IMPUTATIONS, loss=LOSSES, weights=WEIGHTS)
         check_whole(self, max_iter=1, restarts=1, sweeps=1)
+        _moments.check_most(self, max_iter=100_000, restarts=1000, sweeps=100_000)
         check_numbers(self, "min_count", "threshold", "tolerance", "decay")
+        designated = self.imputation == "designated"
+        _moments.check_unused(self, designated, "imputation='designated'", "loss", "weights", "sweeps")
         require(self.decay <= 1, f"decay must be at most 1, not {self.decay!r}")
         require(
             self.designated is None or self.imputation == "designated",
@@ -129,10 +132,12 @@ def _codes(job: Job) -> tuple[int, ...] | None:
     if wanted is None:
         return None
     labels: Any = job.labels
-    known = {value: code for code, value in enumerate(labels.workers.tolist())}
-    missing = [value for value in wanted if value not in known]
+    # Settings that were stored have ids as text or lists.
+    known = {str(value): code for code, value in enumerate(labels.workers.tolist())}
+    names = [str(tuple(value)) if isinstance(value, list) else str(value) for value in wanted]
+    missing = [value for value, name in zip(wanted, names, strict=True) if name not in known]
     require(not missing, f"designated names workers that gave no labels: {shorten(missing)}")
-    return tuple(known[value] for value in wanted)
+    return tuple(known[name] for name in names)
 
 
 ENGINE = Engine(

@@ -142,9 +142,12 @@ def _visits(pairs: Cooccurrence) -> list[np.ndarray]:
 
     The sum has local minima, and which one is reached may depend on the order.
     """
-    common = np.bincount(pairs.first, pairs.total, pairs.n_workers)
-    common += np.bincount(pairs.second, pairs.total, pairs.n_workers)
-    order = np.lexsort((*np.sort(pairs.label_count, axis=1).T, -common.round(9)))
+    agreed = np.trace(pairs.count, axis1=1, axis2=2)
+    keys = []
+    for value in (agreed**2, agreed, pairs.total**2, pairs.total):
+        of_worker = np.bincount(pairs.first, value, pairs.n_workers) + np.bincount(pairs.second, value, pairs.n_workers)
+        keys.append(-of_worker.round(6))
+    order = np.lexsort((*keys[:-1], *np.sort(pairs.label_count, axis=1).T, keys[-1]))
     if pairs.n_workers > _SMALL_PANEL:
         return [order]
     random = np.random.default_rng(0)
@@ -225,7 +228,7 @@ def _within_ball(square: Any, product: Any, before: Any, radius: Any) -> Any:
 
 
 def designated_blocks(
-    pairs: Cooccurrence, *, least: float = 1.0, designated: tuple[int, ...] | None = None
+    pairs: Cooccurrence, *, least: float = 0.0, designated: tuple[int, ...] | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Fill in blocks through bridges and references.
 

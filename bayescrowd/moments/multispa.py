@@ -20,6 +20,7 @@ import numpy as np
 
 from bayescrowd.data.arrays import Table, bucket
 from bayescrowd.data.votes import shares
+from bayescrowd.errors import EngineError
 from bayescrowd.kernels.precision import double_precision
 from bayescrowd.moments.cooccurrence import Cooccurrence, cooccurrence
 from bayescrowd.moments.estimate import Estimate, counts_given, decode, floored, smoothed_confusion
@@ -162,7 +163,12 @@ def multispa(
     >>> estimate.estimated.tolist()
     [True, True, True, True, True]
     """
-    pairs = cooccurrence(labels) if pairs is None else pairs
+    if pairs is None:
+        try:
+            pairs = cooccurrence(labels)
+        except EngineError:
+            # Pairs with fewer common items than a column needs have no column that counts.
+            pairs = cooccurrence(labels, least=0.0 if compat == "released" else least)
     released, strict = compat == "released", compat == "released" or columns == "full-rank"
     n_workers, n_classes = pairs.n_workers, pairs.n_classes
     cloud = (
@@ -186,7 +192,11 @@ def multispa(
         _prevalence(confusion, pairs, estimated, "uniform" if released else prevalence),
         estimated,
         notes=_notes(estimated),
-        details={"residual": left, "n_columns": n_columns},
+        details={
+            "residual": left,
+            "n_columns": n_columns,
+            "median_common": float(np.median(pairs.total)) if pairs.n_pairs else 0.0,
+        },
     )
 
 

@@ -56,7 +56,7 @@ def symnmf(
     designated: tuple[int, ...] | None = None,
     loss: str = "absolute",
     weights: str = "count",
-    least: float = 1.0,
+    least: float = 0.0,
     threshold: float = 0.0,
     decay: float = 0.8,
     max_iter: int = 500,
@@ -115,9 +115,13 @@ def symnmf(
     >>> estimate.confusion.shape, bool(estimate.estimated.all())
     ((5, 4, 4), True)
     """
-    pairs = cooccurrence(labels) if pairs is None else pairs
+    pairs = cooccurrence(labels, least=least) if pairs is None else pairs
     graph = components(pairs, least=least)
     if graph.bipartite.all():
+        if least > 0 and not components(cooccurrence(labels)).bipartite.all():
+            raise EngineError(
+                f"no three workers are joined in a ring by pairs with {least:g} or more common items: lower min_count"
+            )
         raise EngineError(bipartite_message(pairs, graph))
     vote = shares(labels)
     counts = counts_given(labels, vote)
@@ -171,7 +175,7 @@ def symnmf(
             "imputation_objective": trace.tolist(),
             "n_components": graph.n,
             "n_blocks_missing": n_missing,
-            "median_common": float(np.median(pairs.total)),
+            "median_common": float(np.median(pairs.total)) if pairs.n_pairs else 0.0,
         },
         floor=_BELIEVED,
     )

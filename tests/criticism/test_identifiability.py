@@ -160,3 +160,63 @@ def test_two_sides_are_joined_throughout():
     assert not set(one) & set(other)
     assert joined[np.ix_(one, other)].all()
     assert [len(side) for side in two_sides(np.zeros((3, 3), bool), np.ones(3))] in ([1, 0], [0, 0])
+
+
+def test_no_interval_where_more_than_one_number_is_open():
+    """Two workers: their pair statistics leave a whole matrix open, not the interval of the formula."""
+    one, other = np.array([[0.9, 0.1], [0.4, 0.6]]), np.array([[0.6, 0.4], [0.1, 0.9]])
+    count = (one.T @ np.diag([0.7, 0.3]) @ other * 1000).round().astype(int)
+    pairs = [(a, b) for a in range(2) for b in range(2) for _ in range(count[a, b])]
+    rows = [(i, w, k) for i, pair in enumerate(pairs) for w, k in zip("AB", pair, strict=True)]
+    report = bc.identifiability(labels_of(rows))
+    assert report.interval is None
+    assert "interval" not in codes(report)
+
+
+@pytest.mark.parametrize("n_classes", [2, 5])
+def test_workers_who_agree_by_chance_alone_are_hopeless(n_classes):
+    random = np.random.default_rng(7)
+    rows = answers(random.integers(n_classes, size=400), "abcdefg", random, 0, n_classes)
+    report = bc.identifiability(labels_of(rows))
+    (finding,) = [finding for finding in report.findings if finding.code == "independent"]
+    assert finding.severity == "problem"
+    rows = answers(random.integers(n_classes, size=100), "abcde", random, 0.5, n_classes)
+    assert "independent" not in codes(bc.identifiability(labels_of(rows)))
+
+
+def test_weak_links_are_named():
+    random = np.random.default_rng(8)
+    first = answers(random.integers(2, size=150), ["a0", "a1", "a2"], random)
+    more = answers(random.integers(2, size=150), ["b0", "b1", "b2"], random)
+    second = [(f"h{item}", worker, label) for item, worker, label in more]
+    report = bc.identifiability(labels_of([*first, *second, ("i0", "b0", 1)]))
+    (finding,) = [finding for finding in report.findings if finding.code == "weak-links"]
+    assert "2 groups" in finding.text
+    assert "'b0'" in finding.remedy
+    solo = bc.identifiability(labels_of([*first, ("i0", "solo", 1)]))
+    assert "cover 3 of 4 workers well" in solo.headline
+    (finding,) = [finding for finding in solo.findings if finding.code == "weak-links"]
+    assert "'solo'" in finding.text
+    assert "rank-one" not in codes(solo)
+
+
+def test_a_sparse_crowd_gets_no_all_clear():
+    random = np.random.default_rng(9)
+    truth = random.integers(3, size=300)
+    rows = [
+        (int(i), w, int(truth[i]) if random.random() < 0.8 else int(random.integers(3)))
+        for w in range(300)
+        for i in random.choice(300, 4, replace=False)
+    ]
+    report = bc.identifiability(labels_of(rows))
+    assert "next to nothing" in report.headline
+    assert "few-labels" in codes(report)
+    assert not {"no-certificate", "rank-one"} & codes(report)
+    assert report.classes["certificate"].isna().all()
+
+
+def test_small_weights_do_not_make_everybody_a_spammer():
+    random = np.random.default_rng(10)
+    table = pd.DataFrame(answers(random.integers(3, size=200), "abcd", random, 0.75, 3), columns=["item", "w", "label"])
+    labels = bc.CrowdLabels.from_long(table.assign(v=0.3), item="item", worker="w", label="label", weight="v")
+    assert "rank-one" not in codes(bc.identifiability(labels))

@@ -92,7 +92,7 @@ def test_a_worker_without_labels_changes_nothing(engine, crowd):
         pd.concat([frame, alone], ignore_index=True), item="item", worker="worker", label="label"
     )
     two = bc.fit(more, engine=engine)
-    assert any("1 of 10 workers" in text for text in two.warnings)
+    assert any("1 of 10" in text and str(10**6) in text for text in two.warnings)
     np.testing.assert_allclose(
         two.class_probabilities().loc[one.class_probabilities().index], one.class_probabilities(), atol=0.02
     )
@@ -398,3 +398,77 @@ def test_estimators_are_equal_with_pairs_at_hand(crowd):
     for estimator in (multispa, multispa_kl, symnmf):
         one, two = estimator(crowd.labels), estimator(crowd.labels, pairs=pairs)
         np.testing.assert_array_equal(one.confusion, two.confusion)
+
+
+@pytest.mark.parametrize(
+    ("engine", "options", "said"),
+    [
+        ("multispa-kl", {"max_iter": 10**12}, "max_iter must be at most"),
+        ("symnmf", {"sweeps": 10**9}, "sweeps must be at most"),
+        ("symnmf", {"restarts": 10**9}, "restarts must be at most"),
+        ("multispa-kl", {"solver": "mirror", "prior": 5.0}, "no effect: prior"),
+        ("multispa", {"compat": "released", "shrink": 5.0}, "no effect: shrink"),
+        ("symnmf", {"imputation": "designated", "loss": "squared"}, "no effect: loss"),
+        ("symnmf", {"imputation": "designated", "designated": [["w0"]]}, "gave no labels"),
+        ("symnmf", {"min_count": 1e6}, "lower min_count"),
+    ],
+)
+def test_options_that_cannot_serve_are_refused(engine, options, said, crowd):
+    with pytest.raises(EngineError, match=said):
+        bc.fit(crowd.labels, bc.DawidSkene(), engine=engine, **options)
+
+
+def test_designated_workers_survive_the_settings():
+    random = np.random.default_rng(0)
+    confusion = np.tile(0.7 * np.eye(2) + 0.15, (5, 1, 1))
+    frame = exact_pairs.labels_of(confusion, np.full(2, 0.5), 300, random).to_frame()[["item", "worker", "label"]]
+    frame["worker"] = [("w", int(worker)) for worker in frame["worker"]]
+    labels = bc.CrowdLabels.from_long(frame, item="item", worker="worker", label="label")
+    how = {"imputation": "designated", "designated": [("w", 0), ("w", 1)]}
+    fit = bc.fit(labels, "dawid-skene", engine="symnmf", **how)
+    again = bc.fit(labels, "dawid-skene", engine="symnmf", **fit.settings)
+    np.testing.assert_array_equal(fit.class_probabilities(), again.class_probabilities())
+
+
+def test_pairs_with_hardly_an_item_in_common_are_said():
+    random = np.random.default_rng(1)
+    truth = random.integers(3, size=300)
+    rows = [
+        (int(i), w, int(truth[i]) if random.random() < 0.8 else int(random.integers(3)))
+        for w in range(300)
+        for i in random.choice(300, 4, replace=False)
+    ]
+    labels = bc.CrowdLabels.from_long(rows)
+    for engine in ENGINES:
+        fit = bc.fit(labels, "dawid-skene", engine=engine)
+        assert any("in common in the median" in text for text in fit.warnings)
+        assert "in common in the median" in str(fit.diagnose(random_start=False))
+
+
+def test_kl_runs_on_where_pairs_share_many_items():
+    random = np.random.default_rng(2)
+    confusion = random.dirichlet(np.ones(3), size=(8, 3)) * 0.6 + 0.4 * np.eye(3)
+    labels = exact_pairs.labels_of(confusion, np.array([0.6, 0.3, 0.1]), 8000, random)
+    fit = bc.fit(labels, "dawid-skene", engine="multispa-kl")
+    assert fit.idata["optimization"].sizes["iteration"] > 11
+    early = bc.fit(labels, "dawid-skene", engine="multispa-kl", max_iter=10)
+    wrong = [
+        exact_pairs.error(
+            confusion, np.array([0.6, 0.3, 0.1]), point["confusion"].to_numpy(), point["prevalence"].to_numpy()
+        )
+        for point in (one.idata["point_estimate"].dataset.sel(worker=np.arange(8)) for one in (fit, early))
+    ]
+    assert wrong[0] < wrong[1]
+    assert "stopped before the end" in str(early)
+
+
+def test_two_sides_are_said_by_kl():
+    random = np.random.default_rng(3)
+    truth = random.integers(2, size=400)
+    rows = [
+        (i, worker, int(k) if random.random() < 0.8 else 1 - int(k))
+        for i, k in enumerate(truth)
+        for worker in (f"a{i % 3}", f"b{i // 3 % 3}")
+    ]
+    fit = bc.fit(bc.CrowdLabels.from_long(rows), "dawid-skene", engine="multispa-kl")
+    assert any("two sides" in text for text in fit.warnings)
