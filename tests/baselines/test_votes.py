@@ -8,7 +8,14 @@ import pytest
 import bayescrowd as bc
 from bayescrowd.errors import EngineError, LabelError, ModelError
 
-TIED = [("t1", "w1", "b"), ("t1", "w2", "a"), ("t2", "w1", "a"), ("t2", "w2", "b"), ("t3", "w1", "b"), ("t3", "w2", "b")]
+TIED = [
+    ("t1", "w1", "b"),
+    ("t1", "w2", "a"),
+    ("t2", "w1", "a"),
+    ("t2", "w2", "b"),
+    ("t3", "w1", "b"),
+    ("t3", "w2", "b"),
+]
 
 
 def table(rows, **options):

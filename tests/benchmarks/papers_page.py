@@ -15,7 +15,7 @@ with known truth, next to the figures that they print.
 
 - *Error*: percent of the items with known truth whose leading class is another one; ties share it evenly. In brackets
   95 % of 2000 resamples of these items (bootstrap). Methods that draw random numbers are run with {len(papers.SEEDS)}
-  seeds: the mean, and the smallest and largest of them.
+  seeds on the papers' sets: the mean, and the smallest and largest of them; on the other sets with one.
 - *Seconds*: wall time from labels to class probabilities in memory, first with everything that compiles, then again.
 - Rows that repeat an earlier one (item, worker and label) are dropped for all methods.
 - KOS, GhoshSVD and EigenRatio are for two classes. Where there are more, they are asked whether the class is above each

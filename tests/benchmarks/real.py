@@ -231,6 +231,8 @@ def _process(cells: list[Cell], data: Path, keep: Callable[[Cell, Record], None]
 def _short(record: Record) -> str:
     if "failed" in record:
         return f"failed: {record['failed']}"
+    if "refused" in record:
+        return f"refused: {record['refused']}"
     if record.get("capped"):
         return f"cut off after {record['seconds']:.0f} s"
     more = ", interrupted" * bool(record.get("interrupted")) + ", not converged" * (record.get("converged") is False)

@@ -176,6 +176,7 @@ def ours(
 def peers(data: Judged, method: str) -> dict[str, Any]:
     """A method of crowd-kit with its default settings."""
     import crowdkit.aggregation
+    import pandas as pd
 
     labels = data.labels
     frame = labels.to_frame()[["item", "worker", "label"]].astype(str)
@@ -183,7 +184,11 @@ def peers(data: Judged, method: str) -> dict[str, Any]:
     begun = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = getattr(crowdkit.aggregation, method)().fit_predict_proba(frame)
+        aggregator = getattr(crowdkit.aggregation, method)()
+        if hasattr(aggregator, "fit_predict_proba"):
+            found = aggregator.fit_predict_proba(frame)
+        else:
+            found = pd.get_dummies(aggregator.fit_predict(frame)).astype(float)
     seconds = time.perf_counter() - begun
     table = found.reindex(index=labels.items, columns=labels.classes).fillna(0.0).to_numpy(float)
     return {"seconds": seconds, "converged": None, **scores(table, data.truth)}
@@ -193,7 +198,10 @@ def of_table(data: Judged, given: dict[str, Any], fitted: Callable[[], None]) ->
     """A row of the papers' tables: errors of several seeds, an interval by the bootstrap, seconds cold and warm."""
     import bayescrowd as bc
 
-    seeds = given.get("seeds") or [None, None]
+    model = given.get("model")
+    if isinstance(model, dict):
+        model = getattr(bc, model["class"])(**model["priors"])
+    seeds = given.get("seeds") or ([None] if given.get("once") else [None, None])
     tables, seconds, ended = [], [], []
     for seed in seeds:
         options = given.get("options", {}) | ({} if seed is None else {"seed": seed})
@@ -204,7 +212,7 @@ def of_table(data: Judged, given: dict[str, Any], fitted: Callable[[], None]) ->
                 if "baseline" in given:
                     fit = getattr(bc.baselines, given["baseline"])(data.labels, **options)
                 else:
-                    fit = bc.fit(data.labels, given.get("model"), progress=False, **options)
+                    fit = bc.fit(data.labels, model, progress=False, **options)
             except bc.EngineError as error:
                 return {"refused": str(error).splitlines()[0], "seconds": time.perf_counter() - begun}
             tables.append(fit.class_probabilities().to_numpy())
@@ -219,7 +227,7 @@ def of_table(data: Judged, given: dict[str, Any], fitted: Callable[[], None]) ->
     errors = [scores(table, data.truth)["error"] for table in tables]
     return {
         "seconds": seconds[0],
-        "seconds_again": min(seconds[1:]),
+        "seconds_again": min(seconds[1:], default=None),
         "converged": False if False in ended else None if None in ended else True,
         "interrupted": str(fit.idata.attrs["status"]) == "interrupted",
         **scores(tables[0], data.truth),

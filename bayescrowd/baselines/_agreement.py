@@ -1,0 +1,118 @@
+"""Votes weighted by skills, and skills from agreement with the classes: what WAWA and zero-based skill share."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bayescrowd.baselines._result import Votes
+
+__all__ = ["Agreement", "agreement"]
+
+_EQUAL = 1 - 1e-9
+"""Sums of fractional weights that differ by less than this are equal: they differ by rounding."""
+
+
+class Agreement(NamedTuple):
+    """A vote table prepared for weighted votes.
+
+    Parameters
+    ----------
+    votes : Votes
+        The labels that are classes.
+    cell : int array [annotation]
+        Item and label of each as one number.
+    n_votes : array [worker]
+        Number of votes of each worker.
+    """
+
+    votes: Votes
+    cell: np.ndarray
+    n_votes: np.ndarray
+
+    def tally(self, skill: np.ndarray) -> np.ndarray:
+        """Add up the skills of those who vote for each class.
+
+        Parameters
+        ----------
+        skill : array [worker]
+            What a vote of each worker counts.
+
+        Returns
+        -------
+        array [item, class]
+            Zeros for an item without votes.
+        """
+        votes = self.votes
+        size = votes.n_items * votes.n_classes
+        total = np.bincount(self.cell, votes.weight * skill[votes.worker], size)
+        return total.reshape(votes.n_items, votes.n_classes)
+
+    def share(self, count: np.ndarray) -> np.ndarray:
+        """Divide each item among its classes by their votes.
+
+        Parameters
+        ----------
+        count : array [item, class]
+            From `tally`.
+
+        Returns
+        -------
+        array [item, class]
+            Rows sum to one: equal shares where there are no votes, gold items at their known class.
+        """
+        total = count.sum(axis=1, keepdims=True)
+        even = 1 / self.votes.n_classes
+        return self.votes.clamped(np.where(total > 0, count / np.where(total > 0, total, 1.0), even))
+
+    def leading(self, count: np.ndarray) -> np.ndarray:
+        """Give each item to its leading class; classes that tie share it equally.
+
+        Parameters
+        ----------
+        count : array [item, class]
+            From `tally`.
+
+        Returns
+        -------
+        array [item, class]
+            Rows sum to one; gold items at their known class.
+        """
+        leads = count >= count.max(axis=1, keepdims=True) * _EQUAL
+        return self.votes.clamped(leads / leads.sum(axis=1, keepdims=True))
+
+    def rate(self, probability: np.ndarray) -> np.ndarray:
+        """Give the share of each worker's votes that agree with the classes.
+
+        Parameters
+        ----------
+        probability : array [item, class]
+            The classes.
+
+        Returns
+        -------
+        array [worker]
+            A worker without votes has the share of all votes together.
+        """
+        votes = self.votes
+        agrees = votes.weight * probability.reshape(-1)[self.cell]
+        hits = np.bincount(votes.worker, agrees, votes.n_workers)
+        known = self.n_votes > 0
+        # Rounding must not lift a share above one.
+        rate = np.minimum(hits / np.where(known, self.n_votes, 1.0), 1.0)
+        return np.where(known, rate, min(hits.sum() / self.n_votes.sum(), 1.0))
+
+
+def agreement(votes: Votes) -> Agreement:
+    """Prepare votes.
+
+    Parameters
+    ----------
+    votes : Votes
+        The labels that are classes.
+
+    Returns
+    -------
+    Agreement
+    """
+    n_votes = np.bincount(votes.worker, votes.weight, votes.n_workers)
+    return Agreement(votes, votes.item * votes.n_classes + votes.label, n_votes)
