@@ -10,7 +10,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bayescrowd import baselines
+    import bayescrowd.baselines as baselines
     from bayescrowd.api import fit, item_difficulty, load
     from bayescrowd.criticism.identifiability import identifiability
     from bayescrowd.data import datasets

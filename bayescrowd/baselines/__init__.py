@@ -9,7 +9,22 @@ import types
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bayescrowd.baselines.bcc import bcc
+    from bayescrowd.baselines.eigen_ratio import eigen_ratio
+    from bayescrowd.baselines.ghosh_svd import ghosh_svd
+    from bayescrowd.baselines.glad import glad
+    from bayescrowd.baselines.kos import kos
+    from bayescrowd.baselines.m_msr import m_msr
+    from bayescrowd.baselines.mace import mace
     from bayescrowd.baselines.majority_vote import majority_vote, soft_vote
+    from bayescrowd.baselines.minimax_entropy import minimax_entropy
+    from bayescrowd.baselines.mv_dawid_skene import mv_dawid_skene
+    from bayescrowd.baselines.one_coin import one_coin
+    from bayescrowd.baselines.pgd import pgd
+    from bayescrowd.baselines.spectral_dawid_skene import spectral_dawid_skene
+    from bayescrowd.baselines.tensor_admm import tensor_admm
+    from bayescrowd.baselines.wawa import wawa
+    from bayescrowd.baselines.zero_based_skill import zero_based_skill
 
 __all__ = [
     "bcc",

@@ -4,6 +4,7 @@ All of them are stored alike, as statistics of three workers of whom some are no
 one label is certain. Only combinations that occur are stored, and of their tables only the cells that are not zero.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -12,8 +13,8 @@ from bayescrowd.data.arrays import Table
 
 __all__ = ["Statistics", "n_combinations", "statistics"]
 
-_AT_ONCE = 3_000_000
-"""Combinations of labels that are formed at once."""
+_AT_ONCE, _HELD = 1_000_000, 12_000_000
+"""Combinations of labels that are formed at once, and that are held before equal ones are added up."""
 
 
 class Statistics(NamedTuple):
@@ -37,7 +38,7 @@ class Statistics(NamedTuple):
     value: np.ndarray
 
 
-def n_combinations(table: Table) -> float:
+def n_combinations(table: Table) -> tuple[float, float]:
     """Count the triples of labels of one item, as if no worker had labelled it twice.
 
     Parameters
@@ -47,11 +48,13 @@ def n_combinations(table: Table) -> float:
 
     Returns
     -------
-    float
-        What forming the statistics costs.
+    tuple of float
+        Of all items, which is the time that forming the statistics takes; and of the item with most labels, whose
+        triples are formed at once.
     """
     size = np.bincount(table.item_code).astype(float)
-    return float((size * (size - 1) * (size - 2) / 6).sum())
+    number = size * (size - 1) * (size - 2) / 6
+    return float(number.sum()), float(number.max(initial=0.0))
 
 
 def statistics(table: Table, most_cells: int) -> Statistics | None:
@@ -79,7 +82,7 @@ def statistics(table: Table, most_cells: int) -> Statistics | None:
     parts = []
     for order in (1, 2, 3):
         value = share * whole ** (1 / order)
-        keys, sums, n_held = [np.zeros(0, np.int64)], [np.zeros(0)], 0
+        keys, sums, n_held, merged = [np.zeros(0, np.int64)], [np.zeros(0)], 0, 0
         for n in np.unique(size[size >= order]):
             begins = first[:-1][size == n]
             for rows in _combined(begins, int(n), order):
@@ -94,10 +97,10 @@ def statistics(table: Table, most_cells: int) -> Statistics | None:
                 keys.append(key)
                 sums.append(weight)
                 n_held += len(key)
-                if n_held > 4 * _AT_ONCE:
+                if n_held > _HELD + merged:
                     keys, sums = _merged(keys, sums)
-                    n_held = len(keys[0])
-                    if n_held > most_cells:
+                    n_held = merged = len(keys[0])
+                    if merged > most_cells:
                         return None
         keys, sums = _merged(keys, sums)
         if len(keys[0]) > most_cells:
@@ -127,8 +130,8 @@ def _answers(table: Table) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarr
     return pair // n_workers, pair % n_workers, cell % n_classes, amount / whole, whole
 
 
-def _combined(begins: np.ndarray, n: int, order: int) -> list[np.ndarray]:
-    """Rows of all combinations of the labels of items with n labels each, in parts."""
+def _combined(begins: np.ndarray, n: int, order: int) -> Iterator[np.ndarray]:
+    """Give the rows of all combinations of the labels of items with n labels each, in parts."""
     chosen = np.arange(n)[:, None]
     for _ in range(order - 1):
         more = n - 1 - chosen[:, -1]
@@ -136,8 +139,8 @@ def _combined(begins: np.ndarray, n: int, order: int) -> list[np.ndarray]:
         chosen = np.repeat(chosen, more, axis=0)
         chosen = np.column_stack([chosen, chosen[:, -1] + 1 + within])
     at_once = max(1, _AT_ONCE // max(len(chosen), 1))
-    starts = range(0, len(begins), at_once)
-    return [(begins[s : s + at_once, None, None] + chosen).reshape(-1, order) for s in starts]
+    for start in range(0, len(begins), at_once):
+        yield (begins[start : start + at_once, None, None] + chosen).reshape(-1, order)
 
 
 def _merged(keys: list[np.ndarray], sums: list[np.ndarray]) -> tuple[list[np.ndarray], list[np.ndarray]]:

@@ -22,8 +22,8 @@ from bayescrowd.moments.voted import on_voted_classes
 
 __all__ = ["tensor_admm"]
 
-_MOST_COMBINATIONS = 1e8
-"""Most triples of labels of one item that are formed."""
+_MOST_AT_ONCE = 2e7
+"""Most triples of labels of a single item."""
 
 _MOST_CELLS = 10_000_000
 """Most cells of the tensors that are kept."""
@@ -31,8 +31,8 @@ _MOST_CELLS = 10_000_000
 _MOST_SECONDS = 900.0
 """Longest time that all passes may take, by estimate."""
 
-_SECONDS, _BYTES = 2.5e-7, 150
-"""Time of each combination, and memory of each cell, as measured."""
+_SECONDS, _BYTES = 2.5e-7, 400
+"""Time of each triple of labels, and memory of each that is formed at once or cell that is kept, as measured."""
 
 _SECONDS_OF_CELL = 1.5e-8
 """Time of each cell in each pass, by squared number of classes, as measured."""
@@ -123,7 +123,7 @@ def tensor_admm(
     check_whole("inner", inner, 1)
     check_whole("seed", seed, 0)
     table = VotesTable(votes_of(call))
-    _require_few(table, n_combinations(table), max_iter)
+    _require_few(table, max_iter)
     random = np.random.default_rng(seed) if init == "random" else None
     estimate = _fitted(table, random=random, max_iter=int(max_iter), tol=float(tol), inner=int(inner))
     n_passes = len(estimate.objective) - 1 if estimate.objective is not None else 0
@@ -146,16 +146,18 @@ def tensor_admm(
     return finish(call, found)
 
 
-def _require_few(table: Table, combinations: float, max_iter: int) -> None:
+def _require_few(table: Table, max_iter: int) -> None:
     """Refuse tables with too many triples of labels, or of cells."""
+    combinations, at_once = n_combinations(table)
     n_workers, n_classes = len(np.unique(table.worker_code)), len(table.classes)
     cells = min(combinations, n_workers * (n_workers - 1) * (n_workers - 2) / 6 * n_classes**3)
     seconds = combinations * _SECONDS + max_iter * cells * n_classes**2 * _SECONDS_OF_CELL
-    if combinations > _MOST_COMBINATIONS or seconds > _MOST_SECONDS:
+    memory = max(max(cells, at_once) * _BYTES / 2**30, 0.1)
+    if at_once > _MOST_AT_ONCE or seconds > _MOST_SECONDS:
         raise EngineError(
             f"tensor-admm would form {combinations:,.0f} triples of labels of one item and fit up to {cells:,.0f} "
-            f"cells of {n_classes} classes: about {_duration(seconds)} for {max_iter} passes, and "
-            f"{cells * _BYTES / 2**30:,.1f} GiB. {_INSTEAD}"
+            f"cells of {n_classes} classes: about {_duration(seconds)} for {max_iter} passes, and {memory:,.1f} GiB. "
+            f"{_INSTEAD}"
         )
 
 

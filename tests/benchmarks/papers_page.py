@@ -20,6 +20,7 @@ with known truth, next to the figures that they print.
 - Rows that repeat an earlier one (item, worker and label) are dropped for all methods.
 - KOS, GhoshSVD and EigenRatio are for two classes. Where there are more, they are asked whether the class is above each
   threshold of an order of the classes, as the papers did, even where classes have no order.
+- IDBLA, Fixed-IDBLA and the samplers on the other sets: [models.md](models.md).
 - Methods are ended after {papers.CAP:.0f} s. `refused`: the method says itself that it cannot do this set.
 
 The printed tables are not all comparable: of bluebird the 2019 paper used the first 30 of 39 workers in the order of
