@@ -44,18 +44,24 @@ def _room_for_compiled_code() -> Any:
 
 _COMPILED_MOST = {
     "test_annotations",
+    "test_bcc",
     "test_collapsed_vi",
     "test_density",
     "test_em",
     "test_engines",
     "test_entries",
     "test_estimators",
+    "test_glad",
     "test_identities",
     "test_invariance",
+    "test_mace",
+    "test_minimax_entropy",
     "test_new_model",
     "test_paper_moments",
     "test_precision",
+    "test_spectral_dawid_skene",
     "test_states",
+    "test_tensor_admm",
     "test_vb",
 }
 """Modules whose time is the compiler's: many small programs, each run for a moment on a tiny table."""
