@@ -52,6 +52,8 @@ _COMPILED_MOST = {
     "test_entries",
     "test_estimators",
     "test_glad",
+    "test_house",
+    "test_identifiability",
     "test_identities",
     "test_invariance",
     "test_mace",

@@ -235,5 +235,5 @@ def test_published_figures(name, unrepeated):
 @pytest.mark.realdata
 @pytest.mark.slow
 def test_order_helps_where_classes_have_one(unrepeated):
-    """The paper of 2014 prints 10.33 for web with order."""
+    """An order of the classes helps where they have one."""
     assert 100 * (1 - accuracy(bc.baselines.minimax_entropy(unrepeated("web"), ordinal=True))) < 10.6
