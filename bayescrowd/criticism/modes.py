@@ -6,7 +6,7 @@ import xarray as xr
 from bayescrowd.criticism.report import Finding
 from bayescrowd.criticism.sampling import identify
 from bayescrowd.errors import EngineError, ModelError, shorten
-from bayescrowd.inference import get
+from bayescrowd.inference import get, names
 from bayescrowd.inference.base import Engine, Job
 from bayescrowd.inference.progress import reporter
 from bayescrowd.inference.starts import perturbed
@@ -89,7 +89,8 @@ def random_mode(tree: xr.DataTree) -> list[Finding]:
 
 
 def _elsewhere(tree: xr.DataTree) -> str:
-    if not get(str(tree.attrs["engine"])).starts:
+    own = str(tree.attrs["engine"])
+    if own not in names() or not get(own).starts:
         return f"fit with engine='em' or {_ENGINE!r}, which take starts, and starts=10"
     ability = ', or init="ability"' if "difficulty_probability" in tree["latent"].dataset else ""
     return (

@@ -66,3 +66,17 @@ def test_what_needs_a_model_is_refused_in_words(tmp_path):
     assert again.class_probabilities().equals(fit.class_probabilities())
     with pytest.raises(AttributeError, match="there are"):
         bc.baselines.no_such_method  # noqa: B018
+
+
+@pytest.mark.filterwarnings("ignore::bayescrowd.BayescrowdWarning")
+def test_every_baseline_can_be_diagnosed():
+    """Also where a random start ends elsewhere: then the remedy is not the baseline's own."""
+    random = np.random.default_rng(0)
+    rows = [(i, w, int(random.integers(2))) for i in range(15) for w in "abcd"]
+    for name in bc.baselines.__all__:
+        if name == "bcc":
+            continue  # a fit like any other
+        fit = getattr(bc.baselines, name)(table(rows))
+        assert fit.engine.replace("-", "_") == name
+        assert str(fit.diagnose()).startswith(("dawid-skene by", fit.engine))
+        assert len(fit.workers()) == 4
