@@ -1,5 +1,6 @@
 """Spectral methods meet EM: confusion matrices from third moments of three groups of workers, then passes of EM."""
 
+import re
 from typing import Any, NamedTuple
 
 import jax
@@ -21,6 +22,8 @@ from bayescrowd.moments.polish import polished
 from bayescrowd.moments.voted import on_voted_classes
 
 __all__ = ["spectral_dawid_skene"]
+
+_DIGITS = frozenset("0123456789")
 
 _ARRANGEMENTS = ((1, 2), (2, 0), (0, 1))
 """The two other groups of each group, in cyclic order."""
@@ -89,7 +92,8 @@ def spectral_dawid_skene(
     prevalence : {"uniform", "estimated"}
         What the passes take the classes' frequencies for: equal, as published, or estimated.
     partition : {"modulo", "random"}
-        Every third worker in the order of their ids is a group, or groups are drawn.
+        Every third worker in the order of their ids (numbers within them in the order of numbers) is a group, or groups
+        are drawn.
     restarts, iterations : int
         Random starts of the tensor power method, and its steps.
     seed : int
@@ -164,13 +168,16 @@ def spectral_dawid_skene(
 
 def _by_id(workers: pd.Index) -> np.ndarray:
     """Group of each worker: every third in the order of ids, so that the order of rows does not matter."""
-    try:
-        order = np.argsort(workers, kind="stable")
-    except TypeError:  # ids of several types
-        order = np.argsort(workers.astype(str), kind="stable")
+    order = sorted(range(len(workers)), key=lambda place: _natural(str(workers[place])))
     group = np.empty(len(workers), np.int64)
-    group[np.asarray(order)] = np.arange(len(workers)) % 3
+    group[order] = np.arange(len(workers)) % 3
     return group
+
+
+def _natural(text: str) -> tuple[tuple[int, int, str], ...]:
+    """Sort numbers within ids as numbers, so that ids read as text have the order of ids read as numbers."""
+    parts = re.split(r"([0-9]+)", text)
+    return tuple((0, int(part), "") if part[0] in _DIGITS else (1, 0, part) for part in parts if part)
 
 
 @on_voted_classes

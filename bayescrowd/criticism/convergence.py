@@ -229,7 +229,9 @@ def _edges(tree: xr.DataTree) -> list[Finding]:
     point = tree["point_estimate"].dataset if "point_estimate" in tree.children else xr.Dataset()
     if "confusion" not in point or point.sizes.get("label", 0) < 2:
         return []
-    confusion = point["confusion"].to_numpy()
+    confusion = point["confusion"].transpose(..., "label").to_numpy()
+    # Labels of which the method knows nothing are no estimates of zero.
+    confusion = confusion[..., confusion.reshape(-1, confusion.shape[-1]).any(axis=0)]
     at_edge = (confusion < _EDGE) | (confusion > 1 - _EDGE)
     n_edge = int(at_edge.sum())
     if n_edge == 0:

@@ -281,3 +281,15 @@ def test_a_bad_split_of_real_labels_is_noticed(unrepeated, monkeypatch):
     lost = bc.baselines.spectral_dawid_skene(labels, partition="random", seed=9)
     assert 100 * (1 - accuracy(lost)) > 40
     assert "can hardly be inverted" in lost.idata.attrs["warnings"][0]
+
+
+def test_ids_read_as_text_are_split_like_ids_read_as_numbers():
+    random = np.random.default_rng(0)
+    truth = random.integers(2, size=60)
+    rows = [
+        (i, w, int(truth[i]) if random.random() < 0.75 else 1 - int(truth[i])) for i in range(60) for w in range(12)
+    ]
+    one = bc.baselines.spectral_dawid_skene(bc.CrowdLabels.from_long(rows)).class_probabilities()
+    text = [(str(i), str(w), label) for i, w, label in rows]
+    two = bc.baselines.spectral_dawid_skene(bc.CrowdLabels.from_long(text)).class_probabilities()
+    np.testing.assert_allclose(two.loc[[str(item) for item in one.index]], one, atol=1e-12)

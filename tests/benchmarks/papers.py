@@ -146,7 +146,8 @@ def plan(sets: dict[str, dict[str, Any]], classes: dict[str, int]) -> list[Cell]
                 options["ordered"] = True
             how = {"kind": "table", **method.how, "options": options, "seeds": SEEDS if method.random else None}
             if title not in MAIN:
-                how |= {"seeds": SEEDS[:1] if method.random else None, "once": True}
+                # The methods that crowd-kit has too are run again, without compiling.
+                how |= {"seeds": SEEDS[:1] if method.random else None, "once": method.name not in TWINS.values()}
             cells.append(Cell(CASE, title, method.name, "real_cell:judge", table, how, cap=CAP))
         if table["subset"] is not None:
             continue

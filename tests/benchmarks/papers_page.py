@@ -98,7 +98,10 @@ def _others(found: dict[tuple[str, str], Any], titles: list[str], name: str) -> 
 
 def _beside(found: dict[tuple[str, str], Any], sets: dict[str, dict[str, Any]]) -> str:
     """Error and seconds of the same methods here and in crowd-kit."""
-    text = "Error in percent and seconds of the first run (here, then crowd-kit 1.4.2), sets from the smallest on.\n"
+    text = (
+        "Error in percent and seconds, here / crowd-kit 1.4.2, sets from the smallest on. In brackets: seconds of a "
+        "second run here, when everything is compiled (crowd-kit compiles nothing).\n"
+    )
     whole = sorted((name for name in sets if sets[name]["subset"] is None), key=lambda name: sets[name]["n_labels"])
     rows = []
     for title in whole:
@@ -115,7 +118,8 @@ def _both(record: dict[str, Any]) -> str:
         return f"cut off after {record['seconds']:.0f} s"
     if "error" not in record:
         return "refused" if "refused" in record else "failed" if "failed" in record else "-"
-    return f"{100 * record['error']:.1f}, {number(record['seconds'], 2)} s"
+    again = "" if record.get("seconds_again") is None else f" ({number(record['seconds_again'], 2)})"
+    return f"{100 * record['error']:.1f}, {number(record['seconds'], 2)}{again} s"
 
 
 def _troubles(found: dict[tuple[str, str], Any]) -> str:
