@@ -173,5 +173,10 @@ def test_models_without_confusion_say_so() -> None:
     labels = fitted.d1()
     tree = fitted.tree_of(labels, fitted.r31(), fitted.made_point(labels, fitted.r31()))
     tree["point_estimate"] = tree["point_estimate"].dataset.drop_vars("confusion")
+    report = workers(tree)
+    assert report["accuracy"].between(0, 1).all()
+    assert report["informativeness"].isna().all()
+    assert "agree with the classes found" in report.attrs["accuracy"]
+    assert "no confusion matrices" in report.attrs["intervals"]
     with pytest.raises(ModelError, match="no confusion matrices"):
-        workers(tree)
+        confusion(tree, report.index[0])
