@@ -5,11 +5,9 @@ from typing import NamedTuple
 import numpy as np
 
 from bayescrowd.baselines._result import Votes
+from bayescrowd.results.votes import leading
 
 __all__ = ["Agreement", "agreement"]
-
-_EQUAL = 1 - 1e-9
-"""Sums of fractional weights that differ by less than this are equal: they differ by rounding."""
 
 
 class Agreement(NamedTuple):
@@ -77,8 +75,8 @@ class Agreement(NamedTuple):
         array [item, class]
             Rows sum to one; gold items at their known class.
         """
-        leads = count >= count.max(axis=1, keepdims=True) * _EQUAL
-        return self.votes.clamped(leads / leads.sum(axis=1, keepdims=True))
+        leads = leading(self.share(count))
+        return np.asarray(leads / leads.sum(axis=1, keepdims=True))
 
     def rate(self, probability: np.ndarray) -> np.ndarray:
         """Give the share of each worker's votes that agree with the classes.

@@ -68,7 +68,7 @@ def climb(
     probability: Any,
     features: Any,
     penalties: Any,
-    tol: Any,
+    tolerance: Any,
     steps: Any,
     *,
     n_workers: int,
@@ -86,7 +86,7 @@ def climb(
         What parameters add to the logits of a label given a class.
     penalties : array [2]
         Of the squared parameters of workers and of items.
-    tol : float
+    tolerance : float
         Stop where no probability changes more.
     steps : int
         Evaluations of each block of parameters per pass.
@@ -125,7 +125,7 @@ def climb(
 
         count = jax.ops.segment_sum(jnp.sum(share, axis=1), owner, n_rows)
         curvature = penalty + largest * count[:, None]
-        return minimise_rows(loss, parameters, curvature, steps=steps, tolerance=_AT_REST * tol)
+        return minimise_rows(loss, parameters, curvature, steps=steps, tolerance=_AT_REST * tolerance)
 
     def one_pass(at: Climb) -> Climb:
         share = at.probability[votes.item] * votes.weight[:, None]
@@ -153,4 +153,4 @@ def climb(
         jnp.asarray(jnp.inf),
         0,
     )
-    return jax.lax.while_loop(lambda at: (at.n_passes < max_iter) & (at.change >= tol), one_pass, begin)
+    return jax.lax.while_loop(lambda at: (at.n_passes < max_iter) & (at.change >= tolerance), one_pass, begin)

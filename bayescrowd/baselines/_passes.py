@@ -11,7 +11,7 @@ from bayescrowd.baselines._result import Votes
 from bayescrowd.data.arrays import bucket
 from bayescrowd.kernels import loops
 
-__all__ = ["CHUNK", "TINY", "Padded", "by_item", "by_worker", "classes_given", "climb", "ending", "padded"]
+__all__ = ["CHUNK", "TINY", "Padded", "by_item", "by_worker", "classes_given", "climb", "little_changed", "padded"]
 
 CHUNK = 64
 """Most passes of one compiled call."""
@@ -171,27 +171,17 @@ def climb(advance: Callable[[Any, int], Any], progress: Any, max_iter: int) -> t
             return progress, np.concatenate(traces)
 
 
-def ending(n_passes: int, converged: bool, tolerance: float) -> tuple[bool, str]:
-    """Say how passes ended.
+def little_changed(tolerance: float) -> str:
+    """Name the goal of passes that stop where two in a row change no class probability by more than a tolerance.
 
     Parameters
     ----------
-    n_passes : int
-        How many there were.
-    converged : bool
-        Whether two in a row changed little.
     tolerance : float
-        Largest change of a class probability that is little.
+        Largest change that is little.
 
     Returns
     -------
-    tuple
-        Whether they converged, and a sentence.
+    str
+        For `bayescrowd.baselines._result.ending`.
     """
-    passes = f"{n_passes} pass" if n_passes == 1 else f"{n_passes} passes"
-    if converged:
-        return True, f"Converged after {passes}."
-    return False, (
-        f"Stopped after {passes}, before two in a row changed no class probability by more than {tolerance:g}: raise "
-        "max_iter."
-    )
+    return f"two in a row changed no class probability by more than {tolerance:g}"

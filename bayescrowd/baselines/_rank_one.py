@@ -22,13 +22,18 @@ import numpy as np
 from scipy import sparse
 
 from bayescrowd.baselines._binary import top_eigenvector
+from bayescrowd.baselines._confusions import coins
 from bayescrowd.baselines._options import check_word
 from bayescrowd.baselines._result import Call, Found, Votes
 from bayescrowd.errors import EngineError
 from bayescrowd.moments.cooccurrence import cooccurrence
+from bayescrowd.moments.estimate import Estimate, decode
 from bayescrowd.moments.graph import components
 
-__all__ = ["Pairs", "limits", "one_coin", "pairs_of", "signs_of"]
+__all__ = ["Pairs", "by_skill", "limits", "pairs_of", "signs_of"]
+
+_TINY = 1e-12
+"""Far below what `limits` leave of a probability of being wrong; labels that are no class have it in every class."""
 
 
 class Pairs(NamedTuple):
@@ -173,7 +178,7 @@ def signs_of(pairs: Pairs) -> np.ndarray:
     return sign
 
 
-def one_coin(call: Call, votes: Votes, pairs: Pairs, skill: np.ndarray, **rest: Any) -> Found:
+def by_skill(call: Call, votes: Votes, pairs: Pairs, skill: np.ndarray, **rest: Any) -> Found:
     r"""Decide by the vote that skills call for.
 
     A label weighs :math:`\log ((K - 1) p_m / (1 - p_m))`, which gives the probabilities of classes that are equally
@@ -203,20 +208,12 @@ def one_coin(call: Call, votes: Votes, pairs: Pairs, skill: np.ndarray, **rest: 
     skill = np.clip(np.where(linked, skill, usual), low, high)
     n_classes = votes.n_classes
     right = (skill * (n_classes - 1) + 1) / n_classes
-    wrong = (1 - right) / (n_classes - 1)
-    weight = (np.log(right) - np.log(wrong))[votes.worker] * votes.weight
-    cells = votes.n_items * n_classes
-    logit = np.bincount(votes.item * n_classes + votes.label, weight, cells).reshape(-1, n_classes)
-    probability = np.exp(logit - logit.max(axis=1, keepdims=True))
-    probability /= probability.sum(axis=1, keepdims=True)
-    confusion = np.zeros((votes.n_workers, n_classes, len(call.labels.label_values)))
-    confusion[:, :, :n_classes] = wrong[:, None, None]
-    diagonal = np.arange(n_classes)
-    confusion[:, diagonal, diagonal] = right[:, None]
+    confusion = coins(right, n_classes, len(call.labels.label_values))
+    even = np.full(n_classes, 1 / n_classes)
     return Found(
-        votes.clamped(probability),
+        decode(call.labels, Estimate(confusion, even, linked, floor=_TINY), rule="ml"),
         confusion=confusion,
-        prevalence=np.full(n_classes, 1 / n_classes),
+        prevalence=even,
         by_worker={"skill": skill},
         warnings=_reservations(votes, pairs, linked),
         **rest,

@@ -19,8 +19,9 @@ from bayescrowd.models.dawid_skene import DawidSkene
 from bayescrowd.results.build import build_tree
 from bayescrowd.results.coordinates import Variables
 from bayescrowd.results.rule import Rule
+from bayescrowd.results.words import count_of
 
-__all__ = ["Call", "Found", "Votes", "begin", "finish", "votes_of"]
+__all__ = ["Call", "Found", "Votes", "begin", "ending", "finish", "votes_of"]
 
 _PACKAGE = str(Path(__file__).parents[1])
 
@@ -131,7 +132,7 @@ class Votes(NamedTuple):
         return probability
 
 
-def begin(method: str, labels: Any, **settings: Any) -> Call:
+def begin(method: str, labels: Any, /, **settings: Any) -> Call:
     """Open a call: refuse what is no label table.
 
     Parameters
@@ -194,6 +195,33 @@ def votes_of(call: Call, *, binary: bool = False) -> Votes:
         labels.n_items,
         labels.n_workers,
         n_classes,
+    )
+
+
+def ending(number: int, converged: bool, goal: str, *, noun: str = "pass", option: str = "max_iter") -> str:
+    """Say how iterations ended.
+
+    Parameters
+    ----------
+    number : int
+        How many there were.
+    converged : bool
+        Whether the goal was reached.
+    goal : str
+        What converged iterations do, as in ``"a pass changed nothing"``.
+    noun : str
+        What one iteration is called.
+    option : str
+        The option to raise for more of them.
+
+    Returns
+    -------
+    str
+        A sentence.
+    """
+    number_of = count_of(number, noun)
+    return (
+        f"Converged after {number_of}." if converged else f"Stopped after {number_of}, before {goal}: raise {option}."
     )
 
 

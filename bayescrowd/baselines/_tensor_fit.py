@@ -153,7 +153,7 @@ def layout(found: Statistics, n_workers: int, n_classes: int) -> Layout:
 
 
 @partial(jax.jit, static_argnames=("max_iter", "inner"))
-def fit_jointly(data: Layout, matrix: Any, prevalence: Any, tol: Any, *, max_iter: int, inner: int) -> Fitted:
+def fit_jointly(data: Layout, matrix: Any, prevalence: Any, tolerance: Any, *, max_iter: int, inner: int) -> Fitted:
     """Lower the criterion block by block.
 
     Parameters
@@ -164,7 +164,7 @@ def fit_jointly(data: Layout, matrix: Any, prevalence: Any, tol: Any, *, max_ite
         Where to begin; columns sum to one. Workers include those that fill up.
     prevalence : array [class]
         Where to begin.
-    tol : float
+    tolerance : float
         Stop where a pass lowers the criterion by a smaller share.
     max_iter : int
         Most passes over all blocks.
@@ -239,7 +239,7 @@ def fit_jointly(data: Layout, matrix: Any, prevalence: Any, tol: Any, *, max_ite
     started = loss(*whole(matrix, square(matrix)), prevalence)
     trace = jnp.full(max_iter + 1, jnp.nan).at[0].set(started)
     begin = Fitted(matrix, prevalence, trace, jnp.asarray(jnp.inf), 0)
-    return jax.lax.while_loop(lambda at: (at.n_passes < max_iter) & (at.change >= tol), one_pass, begin)
+    return jax.lax.while_loop(lambda at: (at.n_passes < max_iter) & (at.change >= tolerance), one_pass, begin)
 
 
 def _admm(quadratic: Any, linear: Any, point: Any, pull: Any, inner: int, *, columns: bool = False) -> Any:

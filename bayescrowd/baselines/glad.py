@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayescrowd.baselines._options import check_number, check_whole, check_word
-from bayescrowd.baselines._passes import CHUNK, Padded, by_item, by_worker, classes_given, climb, ending, padded
-from bayescrowd.baselines._result import Found, Votes, begin, finish, votes_of
+from bayescrowd.baselines._passes import CHUNK, Padded, by_item, by_worker, classes_given, climb, little_changed, padded
+from bayescrowd.baselines._result import Found, Votes, begin, ending, finish, votes_of
 from bayescrowd.errors import EngineError
 from bayescrowd.fit import Fit
 from bayescrowd.kernels import loops
@@ -121,14 +121,14 @@ def glad(
         ability = np.asarray(state.ability)[: votes.n_workers]
         easiness = np.exp(np.asarray(state.log_easiness)[: votes.n_items])
     n_passes = int(progress.n_steps)
-    converged, sentence = ending(n_passes, int(progress.status) == loops.CONVERGED, tolerance)
+    converged = int(progress.status) == loops.CONVERGED
     found = Found(
         probability,
         by_worker={"accuracy": _accuracy(votes, ability, easiness, float(task.offset)), "ability": ability},
         by_item={"easiness": easiness},
         objective=objective,
         converged=converged,
-        sentence=sentence,
+        sentence=ending(n_passes, converged, little_changed(tolerance)),
         details={"n_passes": n_passes},
     )
     return finish(call, found)

@@ -1,6 +1,5 @@
 """Karger, Oh and Shah's message passing between items and workers, and its singular-vector variant."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -78,8 +77,7 @@ def kos(labels: Any, *, method: str = "message-passing", ordered: bool = False, 
     Budget-optimal task allocation for reliable crowdsourcing systems, Operations Research 62(1). The same (2011),
     Budget-optimal crowdsourcing using low-rank matrix approximations, Allerton, for singular vectors.
     """
-    settings = {"method": method, "ordered": ordered, "passes": passes, "seed": seed}
-    call = replace(begin("kos", labels), settings=settings)
+    call = begin("kos", labels, method=method, ordered=ordered, passes=passes, seed=seed)
     check_word("method", method, ("message-passing", "svd"))
     check_whole("passes", passes, 1)
     check_whole("seed", seed, 0)

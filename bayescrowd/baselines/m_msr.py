@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from bayescrowd.baselines._options import check_number, check_whole
-from bayescrowd.baselines._rank_one import Pairs, one_coin, pairs_of, signs_of
-from bayescrowd.baselines._result import begin, finish, votes_of
+from bayescrowd.baselines._rank_one import Pairs, by_skill, pairs_of, signs_of
+from bayescrowd.baselines._result import begin, ending, finish, votes_of
 from bayescrowd.fit import Fit
 
 __all__ = ["m_msr"]
@@ -88,13 +88,9 @@ def m_msr(
     n_items = len(np.unique(votes.item))
     size, passes, converged, trimmed = _alternate(pairs, trim, 1 / np.sqrt(n_items), max_iter, tolerance)
     sign = np.ones(votes.n_workers) if signs == "positive" else signs_of(pairs)
-    sentence = (
-        f"Converged after {passes} passes."
-        if converged
-        else f"Stopped after {passes} passes, before the change fell below {tolerance:g}: raise max_iter."
-    )
+    sentence = ending(passes, converged, f"the change fell below {tolerance:g}")
     details = {"trim": trimmed}
-    found = one_coin(call, votes, pairs, sign * size, converged=converged, sentence=sentence, details=details)
+    found = by_skill(call, votes, pairs, sign * size, converged=converged, sentence=sentence, details=details)
     return finish(call, found)
 
 

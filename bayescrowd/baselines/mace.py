@@ -1,6 +1,5 @@
 """MACE: a worker either knows the class of an item or spams, with labels drawn from habit."""
 
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -9,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import betaln, digamma, gammaln
 
+from bayescrowd.baselines._confusions import with_other_labels
 from bayescrowd.baselines._options import check_number, check_whole, check_word
 from bayescrowd.baselines._passes import TINY, Padded, classes_given, padded
 from bayescrowd.baselines._result import Found, begin, finish, votes_of
@@ -98,19 +98,12 @@ def mace(
     crowd-kit's ``MACE``: 10 starts of 50 passes, a prior of 10 for each label of a habit, smoothing .01 / C. Published
     programs choose between starts by the labels' likelihood; this is the bound itself.
     """
-    settings = {
-        "method": method,
-        "alpha": alpha,
-        "beta": beta,
-        "strategy_prior": strategy_prior,
-        "smoothing": smoothing,
-        "restarts": restarts,
-        "passes": passes,
-        "seed": seed,
-    }
-    call = replace(begin("mace", labels), settings=settings)
+    priors = {"alpha": alpha, "beta": beta, "strategy_prior": strategy_prior}
+    call = begin(
+        "mace", labels, method=method, **priors, smoothing=smoothing, restarts=restarts, passes=passes, seed=seed
+    )
     check_word("method", method, ("vb", "em"))
-    for name, value in (("alpha", alpha), ("beta", beta), ("strategy_prior", strategy_prior)):
+    for name, value in priors.items():
         check_number(name, value)
     check_number("smoothing", smoothing, positive=False)
     check_whole("restarts", restarts, 1)
@@ -130,12 +123,11 @@ def mace(
         )
         objective, best, trust, habit, probability, change = (np.asarray(value) for value in run)
     trust, habit = trust[: votes.n_workers], habit[: votes.n_workers]
-    n_further = len(labels.label_values) - votes.n_classes
     by_habit = ((1 - trust)[:, None] * habit)[:, None, :]
     confusion = trust[:, None, None] * np.eye(votes.n_classes) + by_habit
     found = Found(
         probability[: votes.n_items],
-        confusion=np.pad(confusion, ((0, 0), (0, 0), (0, n_further))),
+        confusion=with_other_labels(confusion, len(labels.label_values)),
         prevalence=np.full(votes.n_classes, 1 / votes.n_classes),
         by_worker={"trust": trust},
         objective=objective[best],

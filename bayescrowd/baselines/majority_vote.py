@@ -2,12 +2,10 @@
 
 from typing import Any
 
-import numpy as np
-
 from bayescrowd.baselines._result import Found, begin, finish, votes_of
 from bayescrowd.data.votes import shares
-from bayescrowd.data.votes import votes as count_votes
 from bayescrowd.fit import Fit
+from bayescrowd.results.votes import leading
 
 __all__ = ["majority_vote", "soft_vote"]
 
@@ -34,6 +32,8 @@ def majority_vote(labels: Any) -> Fit:
     ------
     LabelError
         Where ``labels`` is no `CrowdLabels`.
+    EngineError
+        Where no label is a class.
 
     Examples
     --------
@@ -44,11 +44,9 @@ def majority_vote(labels: Any) -> Fit:
     ([0.5, 0.5], 'yes')
     """
     call = begin("majority-vote", labels)
-    votes = votes_of(call)
-    count = count_votes(labels)
-    # Sums of fractional weights that differ by rounding are equal.
-    leading = count >= count.max(axis=1, keepdims=True) * (1 - 1e-9)
-    return finish(call, Found(votes.clamped(leading / leading.sum(axis=1, keepdims=True))))
+    votes_of(call)  # refuses tables without votes
+    leads = leading(shares(labels))
+    return finish(call, Found(leads / leads.sum(axis=1, keepdims=True)))
 
 
 def soft_vote(labels: Any) -> Fit:
@@ -68,6 +66,8 @@ def soft_vote(labels: Any) -> Fit:
     ------
     LabelError
         Where ``labels`` is no `CrowdLabels`.
+    EngineError
+        Where no label is a class.
 
     Examples
     --------
@@ -76,5 +76,5 @@ def soft_vote(labels: Any) -> Fit:
     [0.43, 0.57, 0.0, 0.0]
     """
     call = begin("soft-vote", labels)
-    votes_of(call)
-    return finish(call, Found(np.asarray(shares(labels))))
+    votes_of(call)  # refuses tables without votes
+    return finish(call, Found(shares(labels)))

@@ -7,7 +7,7 @@ import numpy as np
 
 from bayescrowd.baselines._minimax import Annotations, climb
 from bayescrowd.baselines._options import check_flag, check_number, check_whole
-from bayescrowd.baselines._result import Found, begin, finish, votes_of
+from bayescrowd.baselines._result import Found, begin, ending, finish, votes_of
 from bayescrowd.data.arrays import bucket
 from bayescrowd.data.votes import shares
 from bayescrowd.errors import EngineError
@@ -30,7 +30,7 @@ def minimax_entropy(
     worker_penalty: float | None = None,
     item_penalty: float | None = None,
     max_iter: int = 50,
-    tol: float = 5e-3,
+    tolerance: float = 5e-3,
     steps: int = 25,
 ) -> Fit:
     r"""Estimate classes by regularised minimax conditional entropy.
@@ -62,7 +62,7 @@ def minimax_entropy(
         :math:`\lambda_\tau`; by default the workers' times labels per worker over labels per item.
     max_iter : int
         Most passes.
-    tol : float
+    tolerance : float
         Stop where no probability changes by more in a pass.
     steps : int
         Evaluations of each block of parameters in a pass.
@@ -95,13 +95,13 @@ def minimax_entropy(
     (2014), Aggregating ordinal labels from crowds by minimax conditional entropy, ICML.
     """
     options = {"ordinal": ordinal, "worker_penalty": worker_penalty, "item_penalty": item_penalty}
-    call = begin("minimax-entropy", labels, **options, max_iter=max_iter, tol=tol, steps=steps)
+    call = begin("minimax-entropy", labels, **options, max_iter=max_iter, tolerance=tolerance, steps=steps)
     check_flag("ordinal", ordinal)
     for name, penalty in (("worker_penalty", worker_penalty), ("item_penalty", item_penalty)):
         if penalty is not None:
             check_number(name, penalty)
     check_whole("max_iter", max_iter, 1)
-    check_number("tol", tol, positive=False)
+    check_number("tolerance", tolerance, positive=False)
     check_whole("steps", steps, 1)
     votes = votes_of(call)
     n_items, n_workers, n_classes = votes.n_items, votes.n_workers, votes.n_classes
@@ -131,7 +131,7 @@ def minimax_entropy(
             begun,
             features,
             np.array([for_workers, for_items]),
-            float(tol),
+            float(tolerance),
             int(steps),
             n_workers=bucket(n_workers),
             max_iter=int(max_iter),
@@ -139,14 +139,8 @@ def minimax_entropy(
         found = jax.device_get(found)
 
     n_passes, change = int(found.n_passes), float(found.change)
-    converged = change < tol
-    passes = f"{n_passes} pass{'es' * (n_passes != 1)}"
-    sentence = (
-        f"Converged after {passes}."
-        if converged
-        else f"Stopped after {passes}, before no probability changed by more than {tol:g} (the last change was "
-        f"{change:.2g}): raise max_iter."
-    )
+    converged = change < tolerance
+    goal = f"no probability changed by more than {tolerance:g} (the last change was {change:.2g})"
     probability = found.probability[:n_items]
     total = np.bincount(votes.worker, votes.weight, n_workers)
     right = np.bincount(votes.worker, votes.weight * found.right[:n_annotations], n_workers)
@@ -162,7 +156,7 @@ def minimax_entropy(
             by_item={"difficulty": 1 - (probability * hit).sum(axis=1)},
             objective=found.objective[:n_passes],
             converged=converged,
-            sentence=sentence,
+            sentence=ending(n_passes, converged, goal),
             details={"worker_penalty": for_workers, "item_penalty": for_items},
         ),
     )

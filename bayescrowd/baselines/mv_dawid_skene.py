@@ -8,8 +8,8 @@ from bayescrowd.baselines._options import check_whole, check_word
 from bayescrowd.baselines._result import Found, begin, finish, votes_of
 from bayescrowd.data.votes import shares
 from bayescrowd.fit import Fit
-from bayescrowd.moments.estimate import FLOOR, Estimate, counts_given, decode, floored
-from bayescrowd.moments.polish import polished
+from bayescrowd.moments.estimate import Estimate, decode
+from bayescrowd.moments.polish import given_classes, polished
 
 __all__ = ["mv_dawid_skene"]
 
@@ -56,13 +56,10 @@ def mv_dawid_skene(labels: Any, *, passes: int = 10, prevalence: str = "uniform"
     check_whole("passes", passes, 1)
     check_word("prevalence", prevalence, ("uniform", "estimated"))
     votes_of(call)
-    vote = shares(labels)
-    counts = counts_given(labels, vote)
-    n_workers, n_classes, n_labels = counts.shape
-    total = counts.sum(axis=2, keepdims=True)
-    confusion = np.where(total > 0, counts / np.where(total > 0, total, 1.0), 1 / n_labels)
-    share = vote.mean(axis=0) if prevalence == "estimated" else np.full(n_classes, 1 / n_classes)
-    estimate = Estimate(floored(confusion, FLOOR), share, np.ones(n_workers, bool))
+    n_classes, n_labels = len(labels.classes), len(labels.label_values)
+    nothing = np.full((labels.n_workers, n_classes, n_labels), 1 / n_labels)
+    estimate = Estimate(nothing, np.full(n_classes, 1 / n_classes), np.zeros(labels.n_workers, bool))
+    estimate = given_classes(labels, shares(labels), estimate, prevalence=prevalence)
     estimate = polished(labels, estimate, passes - 1, prevalence=prevalence)
     rule = "map" if prevalence == "estimated" else "ml"
     found = Found(

@@ -4,9 +4,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bayescrowd.baselines._confusions import coins
 from bayescrowd.baselines._options import check_number, check_whole, check_word
-from bayescrowd.baselines._passes import TINY, ending
-from bayescrowd.baselines._result import Found, Votes, begin, finish, votes_of
+from bayescrowd.baselines._passes import TINY, little_changed
+from bayescrowd.baselines._result import Found, Votes, begin, ending, finish, votes_of
 from bayescrowd.data.votes import shares
 from bayescrowd.fit import Fit
 
@@ -88,15 +89,14 @@ def one_coin(
         settled = max(before, change) <= tolerance
         probability, before, done = after, change, done + 1
         objectives.append(objective)
-    converged, sentence = ending(done, settled, tolerance)
     right, share = crowd.maximised(probability, counts)
     found = Found(
         probability,
-        confusion=_confusions(right, votes.n_classes, len(labels.label_values)),
+        confusion=coins(right, votes.n_classes, len(labels.label_values)),
         prevalence=share,
         objective=np.array(objectives),
-        converged=converged,
-        sentence=sentence,
+        converged=settled,
+        sentence=ending(done, settled, little_changed(tolerance)),
         details={"n_passes": done},
     )
     return finish(call, found)
@@ -144,12 +144,3 @@ class _Crowd(NamedTuple):
         pseudo += np.sum(log_share) if self.estimated else 0.0
         likelihood = np.sum(largest) + np.sum(np.log(total)) + n_votes @ log_wrong
         return table / total, float(likelihood + self.smoothing * pseudo)
-
-
-def _confusions(right: np.ndarray, n_classes: int, n_labels: int) -> np.ndarray:
-    """Write the coins out as matrices [worker, class, label]; labels that are no class are never given."""
-    table = np.zeros((len(right), n_classes, n_labels))
-    table[:, :, :n_classes] = ((1 - right) / max(n_classes - 1, 1))[:, None, None]
-    own = np.arange(n_classes)
-    table[:, own, own] = right[:, None]
-    return table

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from bayescrowd.baselines._options import check_number, check_whole, check_word
-from bayescrowd.baselines._rank_one import Pairs, limits, one_coin, pairs_of, signs_of
-from bayescrowd.baselines._result import begin, finish, votes_of
+from bayescrowd.baselines._rank_one import Pairs, by_skill, limits, pairs_of, signs_of
+from bayescrowd.baselines._result import begin, ending, finish, votes_of
 from bayescrowd.fit import Fit
 
 __all__ = ["pgd"]
@@ -87,12 +87,8 @@ def pgd(
     within = (max(low, 0.0) if signs == "positive" else low, high)
     skill, objective, converged = _descend(pairs, weights, signs, within, max_iter, tolerance)
     steps = len(objective) - 1
-    sentence = (
-        f"Converged after {steps} steps."
-        if converged
-        else f"Stopped after {steps} steps, before a step moved every skill by less than {tolerance:g}: raise max_iter."
-    )
-    found = one_coin(call, votes, pairs, skill, objective=objective, converged=converged, sentence=sentence)
+    sentence = ending(steps, converged, f"a step moved every skill by less than {tolerance:g}", noun="step")
+    found = by_skill(call, votes, pairs, skill, objective=objective, converged=converged, sentence=sentence)
     return finish(call, found)
 
 

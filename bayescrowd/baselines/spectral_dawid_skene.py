@@ -7,10 +7,11 @@ import jax
 import numpy as np
 import pandas as pd
 
+from bayescrowd.baselines._confusions import with_other_labels
 from bayescrowd.baselines._options import check_whole, check_word
 from bayescrowd.baselines._result import Found, begin, finish, votes_of
 from bayescrowd.baselines._tensor_power import tensor_components
-from bayescrowd.baselines._votes_table import VotesTable, with_other_labels
+from bayescrowd.baselines._votes_table import VotesTable
 from bayescrowd.data.arrays import Table
 from bayescrowd.data.votes import shares
 from bayescrowd.errors import EngineError

@@ -5,11 +5,12 @@ from typing import Any
 import jax
 import numpy as np
 
+from bayescrowd.baselines._confusions import with_other_labels
 from bayescrowd.baselines._options import check_number, check_whole, check_word
-from bayescrowd.baselines._result import Found, begin, finish, votes_of
+from bayescrowd.baselines._result import Found, begin, ending, finish, votes_of
 from bayescrowd.baselines._tensor_fit import fit_jointly, layout
 from bayescrowd.baselines._triples import Statistics, n_combinations, statistics
-from bayescrowd.baselines._votes_table import VotesTable, with_other_labels
+from bayescrowd.baselines._votes_table import VotesTable
 from bayescrowd.data.arrays import Table, bucket
 from bayescrowd.data.votes import shares
 from bayescrowd.errors import EngineError
@@ -47,7 +48,7 @@ def tensor_admm(
     init: str = "majority",
     decode: str = "map",
     max_iter: int = 100,
-    tol: float = 1e-6,
+    tolerance: float = 1e-6,
     inner: int = 10,
     seed: int = 0,
 ) -> Fit:
@@ -82,7 +83,7 @@ def tensor_admm(
         Classes by the estimated prevalence, or as if all were equally frequent.
     max_iter : int
         Most passes.
-    tol : float
+    tolerance : float
         Stop where a pass lowers the criterion by a smaller share of it.
     inner : int
         ADMM steps of each block in a pass.
@@ -114,32 +115,36 @@ def tensor_admm(
     Traganitis, Pages-Zamora, Giannakis (2018), Blind multiclass ensemble classification, IEEE Trans. Signal Processing
     66(18), algorithm 1. Ibrahim, Fu, Kargas, Huang (2019), NeurIPS, table 2, for its results on crowds.
     """
-    options = {"init": init, "decode": decode, "max_iter": max_iter, "tol": tol, "inner": inner, "seed": seed}
+    options = {
+        "init": init,
+        "decode": decode,
+        "max_iter": max_iter,
+        "tolerance": tolerance,
+        "inner": inner,
+        "seed": seed,
+    }
     call = begin("tensor-admm", labels, **options)
     check_word("init", init, ("majority", "random"))
     check_word("decode", decode, ("map", "ml"))
     check_whole("max_iter", max_iter, 1)
-    check_number("tol", tol, positive=False)
+    check_number("tolerance", tolerance, positive=False)
     check_whole("inner", inner, 1)
     check_whole("seed", seed, 0)
     table = VotesTable(votes_of(call))
     _require_few(table, max_iter)
     random = np.random.default_rng(seed) if init == "random" else None
-    estimate = _fitted(table, random=random, max_iter=int(max_iter), tol=float(tol), inner=int(inner))
+    estimate = _fitted(table, random=random, max_iter=int(max_iter), tolerance=float(tolerance), inner=int(inner))
     n_passes = len(estimate.objective) - 1 if estimate.objective is not None else 0
     change = float(estimate.details["change"])
-    passes = f"{n_passes} pass{'es' * (n_passes != 1)}"
-    converged = change < tol
+    converged = change < tolerance
+    goal = f"the criterion changed by less than {tolerance:g} of itself (the last change was {change:.2g})"
     found = Found(
         decoded(table, estimate, rule=decode),
         confusion=with_other_labels(estimate.confusion, len(labels.label_values)),
         prevalence=estimate.prevalence,
         objective=estimate.objective,
         converged=converged,
-        sentence=f"Converged after {passes}."
-        if converged
-        else f"Stopped after {passes}, before the criterion changed by less than {tol:g} of itself (the last change "
-        f"was {change:.2g}): raise max_iter.",
+        sentence=ending(n_passes, converged, goal),
         warnings=estimate.notes,
         details={name: estimate.details[name] for name in ("n_pairs", "n_triples", "n_cells")},
     )
@@ -167,7 +172,9 @@ def _duration(seconds: float) -> str:
 
 
 @on_voted_classes
-def _fitted(table: Table, *, random: np.random.Generator | None, max_iter: int, tol: float, inner: int) -> Estimate:
+def _fitted(
+    table: Table, *, random: np.random.Generator | None, max_iter: int, tolerance: float, inner: int
+) -> Estimate:
     n_workers, n_classes = table.n_workers, len(table.classes)
     found = statistics(table, _MOST_CELLS)
     if found is None:
@@ -191,7 +198,7 @@ def _fitted(table: Table, *, random: np.random.Generator | None, max_iter: int, 
         prevalence = np.full(n_classes, 1 / n_classes)
     with double_precision():
         fitted = fit_jointly(
-            layout(found, n_workers, n_classes), matrix, prevalence, tol, max_iter=max_iter, inner=inner
+            layout(found, n_workers, n_classes), matrix, prevalence, tolerance, max_iter=max_iter, inner=inner
         )
         fitted = jax.device_get(fitted)
     confusion = floored(np.swapaxes(fitted.matrix[:n_workers], 1, 2))

@@ -6,7 +6,7 @@ import numpy as np
 
 from bayescrowd.baselines._agreement import agreement
 from bayescrowd.baselines._options import check_number, check_whole
-from bayescrowd.baselines._result import Found, begin, finish, votes_of
+from bayescrowd.baselines._result import Found, begin, ending, finish, votes_of
 from bayescrowd.fit import Fit
 from bayescrowd.inference.base import require
 
@@ -91,12 +91,12 @@ def zero_based_skill(
         settled = bool(np.abs(gap).max() <= _SETTLED)
         skill = accuracy if eta == 1.0 else skill + eta * gap
     count = crowd.tally(skill)
-    left = "" if settled else f"; skill and agreement still differ by up to {np.abs(gap).max():.2g}: raise passes"
+    goal = f"skill met agreement (they still differ by up to {np.abs(gap).max():.2g})"
     found = Found(
         crowd.share(count),
         by_worker={"accuracy": crowd.rate(crowd.leading(count)), "skill": skill},
         converged=settled,
-        sentence=f"{'Converged' if settled else 'Stopped'} after {done} passes{left}.",
+        sentence=ending(done, settled, goal, option="passes"),
         details={"n_passes": done},
     )
     return finish(call, found)

@@ -104,7 +104,7 @@ def test_as_a_plain_loop_finds(ordinal):
     labels = crowd(5, 3, 3, 3, 0, 1.0)
     passes = 2
     with pytest.warns(ConvergenceWarning, match=r"Stopped after 2 passes, before .*: raise max_iter"):
-        fit = bc.baselines.minimax_entropy(labels, ordinal=ordinal, max_iter=passes, tol=1e-9, steps=300)
+        fit = bc.baselines.minimax_entropy(labels, ordinal=ordinal, max_iter=passes, tolerance=1e-9, steps=300)
     q, right, objective = plainly(labels, passes, ordinal=ordinal)
     np.testing.assert_allclose(fit.class_probabilities().to_numpy(), q, atol=1e-6)
     np.testing.assert_allclose(fit.idata["point_estimate"]["accuracy"].to_numpy(), right, atol=1e-6)
@@ -198,7 +198,7 @@ def test_two_classes_are_alike_with_and_without_order_and_rows_do_not_matter():
         ({"worker_penalty": -1.0}, "worker_penalty must be a number above 0, not -1"),
         ({"item_penalty": float("nan")}, "item_penalty must be a number above 0"),
         ({"max_iter": 0}, "max_iter must be a whole number of at least 1, not 0"),
-        ({"tol": -1e-3}, "tol must be a number of at least 0, not -0.001"),
+        ({"tolerance": -1e-3}, "tolerance must be a number of at least 0, not -0.001"),
         ({"steps": 0}, "steps must be a whole number of at least 1, not 0"),
     ],
 )

@@ -119,7 +119,7 @@ def test_as_a_plain_loop_finds():
     labels, _ = crowd(40, 5, labels_per_item=4)
     tables = plain_tables(labels)
     with pytest.warns(ConvergenceWarning, match=r"Stopped after 3 passes, before .*: raise max_iter"):
-        fit = bc.baselines.tensor_admm(labels, max_iter=3, tol=0.0)
+        fit = bc.baselines.tensor_admm(labels, max_iter=3, tolerance=0.0)
     vote = bc.baselines.soft_vote(labels).class_probabilities().to_numpy()
     begin = np.swapaxes(smoothed_confusion(counts_given(labels, vote)), 1, 2).copy()
     matrix, d, trace = plainly(labels, begin, vote.mean(axis=0), 3)
@@ -194,7 +194,8 @@ def test_seeds_gold_weights_repeats_and_labels_that_are_no_class():
     rows = list(frame.itertuples(index=False, name=None))
     labels = bc.CrowdLabels.from_long(rows, classes=[0, 1])
     drawn = [
-        bc.baselines.tensor_admm(labels, init="random", seed=seed, tol=1e-3).class_probabilities() for seed in (0, 0, 1)
+        bc.baselines.tensor_admm(labels, init="random", seed=seed, tolerance=1e-3).class_probabilities()
+        for seed in (0, 0, 1)
     ]
     assert drawn[0].equals(drawn[1])
     assert not drawn[0].equals(drawn[2])
@@ -244,7 +245,7 @@ def test_a_class_that_nobody_names_has_no_prevalence():
         ({"init": "soft"}, "init must be 'majority' or 'random', not 'soft'"),
         ({"decode": "mode"}, "decode must be 'map' or 'ml', not 'mode'"),
         ({"max_iter": 0}, "max_iter must be a whole number of at least 1, not 0"),
-        ({"tol": -1.0}, "tol must be a number of at least 0, not -1.0"),
+        ({"tolerance": -1.0}, "tolerance must be a number of at least 0, not -1.0"),
         ({"inner": 0}, "inner must be a whole number of at least 1, not 0"),
         ({"seed": -1}, "seed must be a whole number of at least 0, not -1"),
     ],
