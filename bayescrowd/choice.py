@@ -99,9 +99,9 @@ def choose(
         reasons.append(reason)
     else:
         chosen = _engine(engine)
-        if chosen.name == "collapsed-vi" and "moments" not in options and labels is not None:
-            # Its default needs whole weights.
-            options |= {} if whole_weights(labels) else {"moments": "zero"}
+        if chosen.name == "collapsed-vi" and "moments" not in options and not (labels is None or whole_weights(labels)):
+            options |= {"moments": "zero"}
+            reasons.append("Option moments='zero' was chosen by default: weights are not whole numbers.")
     settings = _settings(chosen, options)
     _check_pair(chosen, chosen_model, settings)
     return Choice(chosen_model, chosen, settings, _seed(seed), tuple(reasons) if labels is not None else ())

@@ -178,7 +178,8 @@ class Fit:
         DataFrame by item
             A column per level (its probability), ``difficulty`` (most probable level; the first where several lead),
             ``probability`` (of that level), ``entropy`` (nats), ``n_labels`` and ``agreement`` (share of the votes for
-            the leading class). For a model without levels only the last two, and ``attrs["difficulty"]`` says so.
+            the leading class). For a model without levels only the last two (and what a method such as GLAD estimates
+            of items), and ``attrs["difficulty"]`` says so.
 
         Raises
         ------
@@ -219,7 +220,7 @@ class Fit:
         LabelError
             For an interval that is no probability, or a seed that is none.
         EngineError
-            For a number of refits that is none.
+            For a number of refits that is none, or a method without confusion matrices.
 
         Examples
         --------

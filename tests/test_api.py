@@ -29,11 +29,11 @@ def test_the_plain_call_names_what_it_did() -> None:
     assert fit.idata.attrs["seed"] == 0
 
 
-def choice_for(n_items: int, n_workers: int, n_classes: int = 2, **more: Any) -> Any:
+def choice_for(n_items: int, n_workers: int, n_classes: int = 2, engine: str | None = None, **more: Any) -> Any:
     """What is chosen for a full table."""
     item, worker = (part.ravel() for part in np.mgrid[:n_items, :n_workers])
     labels = bc.CrowdLabels.from_codes(item, worker, (item + worker) % n_classes, classes=n_classes, **more)
-    return choose(labels=labels)
+    return choose(labels=labels, engine=engine)
 
 
 def test_size_and_data_choose_the_model() -> None:
@@ -51,6 +51,9 @@ def test_size_and_weights_choose_how_expectations_are_approximated() -> None:
     fractional = choice_for(200, 3, weight=np.full(600, 0.5))
     assert fractional.settings.moments == "zero"
     assert "weights are not whole" in fractional.reasons[1]
+    named = choice_for(200, 3, weight=np.full(600, 0.5), engine="collapsed-vi")
+    assert named.settings.moments == "zero"
+    assert "weights are not whole" in named.reasons[1]
     assert choice_for(300_000, 3).settings.moments == "zero"
     item = np.arange(600) // 3
     labels = bc.CrowdLabels.from_codes(item, np.arange(600) % 3, item % 2, classes=2)

@@ -263,7 +263,6 @@ def finish(call: Call, found: Found) -> Fit:
     settings = dict(call.settings)
     seed = int(settings.pop("seed", 0))
     tree = build_tree(call.labels, model, call.method, settings, run, seed, seconds, further=further)
-    tree.attrs["baseline"] = 1
     if found.converged is False:
         warnings.warn(
             f"{call.method} did not converge. {found.sentence}", ConvergenceWarning, skip_file_prefixes=(_PACKAGE,)

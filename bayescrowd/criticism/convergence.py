@@ -9,12 +9,10 @@ from bayescrowd.criticism.chains import agree, check_chains
 from bayescrowd.criticism.evidence import against_majority, of_the_labels
 from bayescrowd.criticism.identifiability import of_the_fit
 from bayescrowd.criticism.levels import of_the_levels
-from bayescrowd.criticism.modes import random_mode
+from bayescrowd.criticism.modes import random_mode, takes_starts
 from bayescrowd.criticism.report import Diagnosis, Finding, ordered
 from bayescrowd.criticism.sampling import monte_carlo, of_the_draws, switching, unnamed
 from bayescrowd.errors import shorten
-from bayescrowd.inference import get as get_engine
-from bayescrowd.inference import names as engine_names
 from bayescrowd.results.tree import has_chains, ids, json_attribute, n_labels_of, parameter_group, title, values
 from bayescrowd.results.votes import leading
 from bayescrowd.results.words import count_of
@@ -23,9 +21,6 @@ __all__ = ["Diagnosis", "Finding", "diagnose", "vanished_classes"]
 
 _EDGE = 1e-9
 _SAME = 1e-6
-
-_ALIKE = 40
-"""Findings that begin with the same letters say the same."""
 
 
 def diagnose(tree: xr.DataTree, *, random_start: bool = False) -> Diagnosis:
@@ -65,24 +60,16 @@ def diagnose(tree: xr.DataTree, *, random_start: bool = False) -> Diagnosis:
     elif parameter_group(tree) == "posterior":
         findings += [_approximate(tree)] + _starts(tree) + _saddle(tree) + unnamed(tree)
     else:
-        findings += ([] if "baseline" in tree.attrs else _starts(tree) + _saddle(tree)) + _edges(tree)
+        findings += _starts(tree) + _saddle(tree) + _edges(tree)
     findings += of_the_levels(tree)
     if random_start:  # asked for by the user, not within the fit
         findings += of_the_fit(tree) + random_mode(tree)
     changed, compared = against_majority(tree)
     findings += of_the_labels(tree) + vanished_classes(tree) + [compared]
-    findings += _noticed(tree, findings)
+    # What the engine and the start noticed themselves, such as a start that could not be taken.
+    findings += [Finding("caution", "noticed", str(text)) for text in tree.attrs.get("noticed", [])]
     numbers["n_changed"] = changed
     return Diagnosis(_headline(tree, converged), converged, ordered(findings), **numbers)
-
-
-def _noticed(tree: xr.DataTree, findings: list[Finding]) -> list[Finding]:
-    """Repeat what the engine and the start noticed and no finding says, such as a start that could not be taken."""
-    said = {finding.text[:_ALIKE] for finding in findings}
-    texts = [str(text) for text in tree.attrs["warnings"]]
-    return [
-        Finding("caution", "noticed", text) for text in texts if text[:_ALIKE] not in said and "Remedy: " not in text
-    ]
 
 
 def vanished_classes(tree: xr.DataTree) -> list[Finding]:
@@ -190,7 +177,7 @@ def _saddle(tree: xr.DataTree) -> list[Finding]:
         what = "Every item with labels has the same class probabilities"
     else:
         return []
-    if str(tree.attrs["engine"]) in engine_names() and not get_engine(str(tree.attrs["engine"])).starts:
+    if not takes_starts(tree):
         text = f"{what}: the labels do not tell them apart."
         return [Finding("caution", "symmetric-start", text, "give the true class of some items as gold")]
     engine = str(tree.attrs["engine"]).upper() if tree.attrs["engine"] == "em" else str(tree.attrs["engine"])

@@ -7,7 +7,7 @@ from bayescrowd.criticism.report import Finding
 from bayescrowd.data.labels import CrowdLabels
 from bayescrowd.errors import shorten
 from bayescrowd.moments.cooccurrence import Cooccurrence
-from bayescrowd.moments.graph import Components, components
+from bayescrowd.moments.graph import Components
 from bayescrowd.results.words import count_of
 
 __all__ = ["of_the_graph", "of_weak_links"]
@@ -52,7 +52,7 @@ def of_the_graph(labels: CrowdLabels, pairs: Cooccurrence, graph: Components) ->
     findings += _of_bipartite(names, size, pairs, graph)
     parts = [number for number in range(graph.n) if (graph.of_worker == number).sum() > 1]
     if len(parts) > 1:
-        heads = [names[np.flatnonzero(graph.of_worker == n)[np.argmax(size[graph.of_worker == n])]] for n in parts[:2]]
+        heads = _busiest(names, size, graph, parts[:2])
         findings.append(
             Finding(
                 "note",
@@ -63,6 +63,11 @@ def of_the_graph(labels: CrowdLabels, pairs: Cooccurrence, graph: Components) ->
             )
         )
     return findings
+
+
+def _busiest(names: np.ndarray, size: np.ndarray, graph: Components, parts: list[int]) -> list[object]:
+    """Name the worker with most labels in each of some components."""
+    return [names[np.argmax(np.where(graph.of_worker == part, size, -1))] for part in parts]
 
 
 def _of_bipartite(names: np.ndarray, size: np.ndarray, pairs: Cooccurrence, graph: Components) -> list[Finding]:
@@ -118,7 +123,7 @@ def _same_side(pairs: Cooccurrence, members: np.ndarray) -> np.ndarray:
     return max(sides, key=len)
 
 
-def of_weak_links(labels: CrowdLabels, pairs: Cooccurrence, graph: Components) -> list[Finding]:
+def of_weak_links(labels: CrowdLabels, pairs: Cooccurrence, graph: Components, strong: Components) -> list[Finding]:
     """Say where the co-label graph hangs together, or closes a ring, by pairs with few common items only.
 
     Parameters
@@ -129,23 +134,25 @@ def of_weak_links(labels: CrowdLabels, pairs: Cooccurrence, graph: Components) -
         Its pair statistics.
     graph : Components
         Components of its co-label graph.
+    strong : Components
+        Components where only pairs with enough common items join workers.
 
     Returns
     -------
     list of Finding
         At most one.
     """
-    strong = components(pairs, least=ENOUGH)
     size = pairs.label_count.sum(axis=1)
     ringless = graph.bipartite[graph.of_worker]
     loose = strong.bipartite[strong.of_worker] & ~ringless
     count = np.bincount(strong.of_worker, minlength=strong.n)
-    parts = [int(n) for n in np.flatnonzero(count > 1) if not ringless[strong.of_worker == n].any()]
+    firm = [int(n) for n in np.flatnonzero(count > 1) if not ringless[strong.of_worker == n].any()]
+    within = np.array([graph.of_worker[strong.of_worker == n][0] for n in firm], int)
+    broken = np.flatnonzero(np.bincount(within, minlength=graph.n) > 1)
     names = np.asarray(labels.workers, object)
-    if len(parts) > max(graph.n, 1):
-        heads = [
-            names[np.flatnonzero(strong.of_worker == n)[np.argmax(size[strong.of_worker == n])]] for n in parts[:2]
-        ]
+    if len(broken):
+        parts = [n for n, component in zip(firm, within, strict=True) if component == broken[0]]
+        heads = _busiest(names, size, strong, parts[:2])
         text = f"Workers fall into {len(parts)} groups between which no two share {ENOUGH:.0f} items"
         remedy = f"let {heads[0]!r} and {heads[1]!r} label more common items, or give gold in every group"
     elif loose.any():

@@ -33,7 +33,6 @@ from bayescrowd.data.required import require_labels
 from bayescrowd.errors import EngineError
 from bayescrowd.moments.binary import interval_of
 from bayescrowd.moments.cooccurrence import Cooccurrence, cooccurrence
-from bayescrowd.moments.estimate import Estimate
 from bayescrowd.moments.graph import Components, components
 from bayescrowd.moments.multispa_kl import multispa_kl
 from bayescrowd.moments.polish import polished
@@ -48,6 +47,8 @@ _MOST_PRODUCTS = 50_000_000
 _ROTATION = 0.05
 _POLISH = 30
 _LOST = 0.5
+"""Passes of EM that leave less than this share of how much answers depend on the class have collapsed."""
+
 _OFTEN = 5
 """Times that a worker must have given a label before it counts as a certificate."""
 
@@ -131,16 +132,20 @@ def identifiability(labels: Any) -> Identifiability:
     first = multispa_kl(labels, pairs=pairs)
     estimate = polished(labels, first, _POLISH)
     # With fractional weights EM may end where nobody tells anything: the moments know better.
-    if _information(estimate, labels) < _LOST * _information(first, labels):
+    count = np.bincount(labels.worker_code, minlength=labels.n_workers)
+    told = [float(count @ _dependence(found.confusion, found.prevalence)) for found in (first, estimate)]
+    if told[1] < _LOST * told[0]:
         estimate = first
     return _report(labels, pairs, estimate.confusion, estimate.prevalence)
 
 
-def _information(estimate: Estimate, labels: CrowdLabels) -> float:
-    """How much confusions depend on the class: mean second singular value over the first, by labels."""
-    weighted = np.linalg.svd(np.sqrt(estimate.prevalence)[None, :, None] * estimate.confusion, compute_uv=False)
-    count = np.bincount(labels.worker_code, minlength=labels.n_workers)
-    return float((count * weighted[:, 1] / weighted[:, 0]).sum() / count.sum())
+def _dependence(confusion: np.ndarray, prevalence: np.ndarray) -> np.ndarray:
+    """How much each worker's answers depend on the class: second singular value of the confusion over the first.
+
+    Rows are weighted by the roots of the prevalence: those of rare classes are known least, and count least.
+    """
+    size = np.linalg.svd(np.sqrt(prevalence)[None, :, None] * confusion, compute_uv=False)
+    return np.asarray(size[:, 1] / size[:, 0])
 
 
 def of_the_fit(tree: xr.DataTree) -> list[Finding]:
@@ -224,12 +229,13 @@ def _report(labels: CrowdLabels, pairs: Cooccurrence, confusion: np.ndarray, pre
     supported &= ~graph.bipartite[graph.of_worker]
     square = confusion.shape[1] == confusion.shape[2] == 2 and supported.any() and named.all()
     interval = interval_of(confusion[supported], prevalence).prevalence if square else None
+    strong = components(pairs, least=pair_findings.ENOUGH)
     scattered, outside = _scattered(pairs, confusion)
     n_items = np.count_nonzero(np.bincount(labels.item_code))
     chance = float(np.sqrt(prevalence[0] * (1 - prevalence[0]) / n_items))
     findings = [
         *graph_findings.of_the_graph(labels, pairs, graph),
-        *graph_findings.of_weak_links(labels, pairs, graph),
+        *graph_findings.of_weak_links(labels, pairs, graph, strong),
         *pair_findings.of_independence(pairs),
         *pair_findings.of_common_items(pairs),
         *pair_findings.of_spammers(workers),
@@ -237,7 +243,7 @@ def _report(labels: CrowdLabels, pairs: Cooccurrence, confusion: np.ndarray, pre
         *pair_findings.of_interval(interval, labels, chance),
         *pair_findings.of_scattering(scattered, outside),
     ]
-    return Identifiability(_headline(graph, workers, pairs), ordered(findings), workers, classes, interval, scattered)
+    return Identifiability(_headline(graph, workers, strong), ordered(findings), workers, classes, interval, scattered)
 
 
 def _workers(
@@ -250,8 +256,6 @@ def _workers(
     confusion, prevalence = parameters
     n_workers = len(confusion)
     singular = np.linalg.svd(confusion, compute_uv=False)
-    # Rows of rare classes are known least, and count least for whether answers depend on the class.
-    weighted = np.linalg.svd(np.sqrt(prevalence)[None, :, None] * confusion, compute_uv=False)
     best = posterior.max(axis=2)  # [worker, class]
     reach = np.zeros((n_workers, posterior.shape[1]))
     np.maximum.at(reach, pairs.first, best[pairs.second])
@@ -267,7 +271,7 @@ def _workers(
             "bipartite": graph.bipartite[graph.of_worker],
             "epsilon": np.where(degree > 0, 1 - reach.min(axis=1), np.nan),
             "condition": singular[:, -1] / singular[:, 0],
-            "rank_one": weighted[:, 1] / weighted[:, 0],
+            "rank_one": _dependence(confusion, prevalence),
         },
         index=pd.Index(labels.workers, name="worker"),
     )
@@ -301,10 +305,9 @@ def _scattered(pairs: Cooccurrence, confusion: np.ndarray) -> tuple[tuple[float,
     return (first, second), int((~reached).sum())
 
 
-def _headline(graph: Components, workers: pd.DataFrame, pairs: Cooccurrence) -> str:
+def _headline(graph: Components, workers: pd.DataFrame, strong: Components) -> str:
     covered = int((~workers["bipartite"]).sum())
     n = len(workers)
-    strong = components(pairs, least=pair_findings.ENOUGH)
     firm = int((~strong.bipartite[strong.of_worker]).sum())
     enough = f"{pair_findings.ENOUGH:.0f}"
     if covered > 0 and firm == 0:

@@ -15,7 +15,7 @@ from bayescrowd.results.align import find_switches
 from bayescrowd.results.tree import ids, labels_of, model_of, n_labels_of, sizes_of, values
 from bayescrowd.results.words import count_of
 
-__all__ = ["LARGEST", "random_mode"]
+__all__ = ["LARGEST", "random_mode", "takes_starts"]
 
 LARGEST = 500_000
 """Labels x states above which no random start is tried."""
@@ -88,9 +88,25 @@ def random_mode(tree: xr.DataTree) -> list[Finding]:
     return [Finding("caution", "random-start", text, identify(tree))]
 
 
-def _elsewhere(tree: xr.DataTree) -> str:
+def takes_starts(tree: xr.DataTree) -> bool:
+    """Say whether a result came from an engine that takes starts.
+
+    Parameters
+    ----------
+    tree : DataTree
+        A result.
+
+    Returns
+    -------
+    bool
+        False for baselines and for engines that need none.
+    """
     own = str(tree.attrs["engine"])
-    if own not in names() or not get(own).starts:
+    return own in names() and get(own).starts
+
+
+def _elsewhere(tree: xr.DataTree) -> str:
+    if not takes_starts(tree):
         return f"fit with engine='em' or {_ENGINE!r}, which take starts, and starts=10"
     ability = ', or init="ability"' if "difficulty_probability" in tree["latent"].dataset else ""
     return (

@@ -11,6 +11,7 @@ from bayescrowd.decisions.arguments import check_refits
 from bayescrowd.decisions.workers import WorkerScores, score_tables
 from bayescrowd.errors import EngineError
 from bayescrowd.inference import get as get_engine
+from bayescrowd.inference import names as engine_names
 from bayescrowd.inference.base import Job, sizes_of
 from bayescrowd.inference.progress import reporter
 from bayescrowd.results.tree import json_attribute, labels_of, model_of, values
@@ -48,12 +49,13 @@ def refit_scores(tree: xr.DataTree, n_refits: int, seed: int) -> WorkerScores:
     Efron, Tibshirani (1993), An Introduction to the Bootstrap.
     """
     n_refits = check_refits(n_refits)
-    if "baseline" in tree.attrs:
+    name = str(tree.attrs["engine"])
+    if name not in engine_names():
         raise EngineError(
-            f"{tree.attrs['engine']} is a baseline, which is not refitted to resampled items: fit with engine='em' and "
-            "ask for workers(bootstrap=200)"
+            f"{name} is no engine, so it is not refitted to resampled items: fit with engine='em' and ask for "
+            "workers(bootstrap=200)"
         )
-    engine = get_engine(str(tree.attrs["engine"]))
+    engine = get_engine(name)
     options = json_attribute(tree, "settings")
     # One start is enough: it is the optimum that the fit found.
     settings = engine.settings(**(options | ({"starts": 1} if "starts" in options else {})))

@@ -11,7 +11,7 @@ from bayescrowd.data.votes import votes
 from bayescrowd.decisions.consensus import by_pattern
 from bayescrowd.errors import ModelError
 from bayescrowd.inference import ability
-from bayescrowd.results.tree import ids, n_labels_of, parameter_group, title, values
+from bayescrowd.results.tree import estimates_by, ids, n_labels_of, title, values
 from bayescrowd.results.votes import leading, vote_shares
 
 __all__ = ["items", "quick_difficulty"]
@@ -34,6 +34,7 @@ def items(tree: xr.DataTree, *, by: str = "item") -> pd.DataFrame:
         lead equally the first in the order of the model), ``probability`` (of that level), ``entropy`` (of the levels,
         in nats), ``n_labels`` and ``agreement`` (share of the votes for the leading class; NaN without votes). By
         pattern also ``n_items``. For a model without levels only the last ones, and ``attrs["difficulty"]`` says so.
+        What else the method estimates of items (GLAD's ``easiness``) follows in columns of its own.
 
     Raises
     ------
@@ -62,10 +63,8 @@ def items(tree: xr.DataTree, *, by: str = "item") -> pd.DataFrame:
         table = pd.DataFrame(columns | voted, index=index)
     else:
         table = pd.DataFrame(voted, index=index)
-    dataset = tree[parameter_group(tree)].dataset if parameter_group(tree) in tree.children else None
-    for name, value in {} if dataset is None else dataset.data_vars.items():
-        if set(value.dims) - {"chain", "draw"} == {"item"}:  # what the method says of items itself
-            table[str(name)] = value.mean([dim for dim in value.dims if dim != "item"]).to_numpy()
+    for name, value in estimates_by(tree, "item").items():
+        table[name] = value
     if by != "item":
         table = by_pattern(tree, table, by, counted=True)
     if "difficulty" not in table.columns:

@@ -10,7 +10,7 @@ import xarray as xr
 
 from bayescrowd.decisions.arguments import check_interval, check_refits, check_seed
 from bayescrowd.errors import EngineError, LabelError, ModelError, shorten
-from bayescrowd.results.tree import ids, json_attribute, n_labels_of, parameter_group, title
+from bayescrowd.results.tree import estimates_by, ids, json_attribute, n_labels_of, parameter_group, title
 
 __all__ = ["SPAMMER_BITS", "WorkerScores", "confusion", "interval_bounds", "scores", "workers"]
 
@@ -124,12 +124,7 @@ def workers(tree: xr.DataTree, *, interval: float = 0.89, bootstrap: int | None 
 
 
 def _without_confusion(tree: xr.DataTree) -> pd.DataFrame:
-    dataset = tree[parameter_group(tree)].dataset
-    by_worker = {
-        str(name): value.mean([dim for dim in value.dims if dim in ("chain", "draw")]).to_numpy()
-        for name, value in dataset.data_vars.items()
-        if set(value.dims) - {"chain", "draw"} == {"worker"}
-    }
+    by_worker = estimates_by(tree, "worker")
     report = pd.DataFrame({"n_labels": n_labels_of(tree, "worker")}, index=ids(tree, "worker"))
     if "accuracy" in by_worker:
         report["accuracy"], meaning = by_worker.pop("accuracy"), f"as {tree.attrs['engine']} has it"

@@ -8,16 +8,13 @@ import numpy as np
 from bayescrowd.errors import shorten
 from bayescrowd.inference.base import Job, Run, Status, check_whole, require
 from bayescrowd.model import At, Model, Sizes
-from bayescrowd.moments.estimate import Estimate, decode, floored
+from bayescrowd.moments.estimate import LEAST_COMMON, Estimate, decode, floored
 from bayescrowd.moments.polish import polished
 
 __all__ = ["DECODINGS", "check_choices", "check_model", "check_most", "check_shared", "check_unused", "finish"]
 
 DECODINGS = ("map", "ml")
 PREVALENCES = ("estimated", "uniform")
-
-_LEAST_COMMON = 2.0
-"""Median of common items below which the estimate comes with a warning."""
 
 
 def check_model(name: str, model: Model) -> None:
@@ -169,17 +166,6 @@ def finish(job: Job, estimate: Estimate, *, left_out: bool = False, objective_si
         confusion[~estimate.estimated] = 1 / confusion.shape[2]
     estimate = estimate._replace(confusion=confusion)
     details = {name: _plain(value) for name, value in estimate.details.items()}
-    polishing = f" and {settings.polish} passes of EM" if settings.polish else ""
-    n_passes = details.get("n_passes")
-    passes = ""
-    if n_passes is not None:
-        early = "" if details.get("settled", True) else " (stopped before the end, which suits few labels per worker)"
-        passes = f", {n_passes} {'pass' if n_passes == 1 else 'passes'}{early}"
-    common = details.get("median_common", np.inf)
-    few = (
-        f"Pairs of workers have {common:.3g} {'item' if common == 1 else 'items'} in common in the median, too few to "
-        "learn from pair by pair: the estimate may be worse than the majority vote. Use engine='em' or a sampler.",
-    )
     return Run(
         points={"prevalence": estimate.prevalence, "confusion": estimate.confusion},
         draws=None,
@@ -188,12 +174,30 @@ def finish(job: Job, estimate: Estimate, *, left_out: bool = False, objective_si
         log_likelihood=None,
         sample_stats=None,
         objective=None if estimate.objective is None else objective_sign * np.asarray(estimate.objective),
-        status=Status("estimated", f"Estimated from the moments of pairs of workers{passes}{polishing}.", True),
-        warnings=(
-            *(few if common < _LEAST_COMMON else ()),
-            *_named(job, raw, left_out=left_out and not settings.polish),
-        ),
+        status=Status("estimated", _sentence(details, settings.polish), True),
+        warnings=(*_few_common(raw), *_named(job, raw, left_out=left_out and not settings.polish)),
         extra=details | {"not_estimated": np.flatnonzero(~raw.estimated).tolist()},
+    )
+
+
+def _sentence(details: dict[str, Any], polish: int) -> str:
+    """Say how the estimate came about."""
+    said = "Estimated from the moments of pairs of workers"
+    n_passes = details.get("n_passes")
+    if n_passes is not None:
+        said += f", {n_passes} {'pass' if n_passes == 1 else 'passes'}"
+        said += "" if details["settled"] else " (stopped before the end, which suits few labels per worker)"
+    return said + (f" and {polish} passes of EM." if polish else ".")
+
+
+def _few_common(estimate: Estimate) -> tuple[str, ...]:
+    """Warn where pairs tell next to nothing."""
+    common = estimate.details["median_common"]
+    if common >= LEAST_COMMON:
+        return ()
+    return (
+        f"Pairs of workers have {common:.3g} {'item' if common == 1 else 'items'} in common in the median, too few to "
+        "learn from pair by pair: the estimate may be worse than the majority vote. Use engine='em' or a sampler.",
     )
 
 

@@ -17,7 +17,7 @@ from bayescrowd.data.votes import shares as majority
 from bayescrowd.errors import EngineError
 from bayescrowd.inference import ability
 from bayescrowd.model import Model
-from bayescrowd.moments.estimate import Estimate, decode
+from bayescrowd.moments.estimate import LEAST_COMMON, Estimate, decode
 from bayescrowd.moments.multispa import multispa
 from bayescrowd.moments.multispa_kl import multispa_kl
 from bayescrowd.moments.symnmf import symnmf
@@ -34,9 +34,6 @@ _MOMENTS: dict[str, Callable[[Table], Estimate]] = {
     "symnmf": symnmf,
 }
 """Starts by name: label table -> point estimate."""
-
-_LEAST_COMMON = 2.0
-"""Nor where pairs of workers have fewer items in common, in the median."""
 
 _MOST_FALLBACK = 0.5
 """A moment estimate is no start where workers with a larger share of the labels could not be estimated."""
@@ -167,11 +164,11 @@ def _from_moments(name: str, labels: Table, notes: list[str] | None) -> np.ndarr
         estimate = _MOMENTS[name](labels)
         n_labels = np.bincount(labels.worker_code, minlength=labels.n_workers)
         lost = n_labels[~estimate.estimated].sum() / max(n_labels.sum(), 1)
-        common = estimate.details.get("median_common", np.inf)
+        common = estimate.details["median_common"]
         if lost > _MOST_FALLBACK:
             why = f"workers with {100 * lost:.0f} % of the labels have too few items in common with others"
-        elif common < _LEAST_COMMON:
-            why = f"pairs of workers have {common:.3g} items in common in the median, fewer than {_LEAST_COMMON:.0f}"
+        elif common < LEAST_COMMON:
+            why = f"pairs of workers have {common:.3g} items in common in the median, fewer than {LEAST_COMMON:.0f}"
     except EngineError as error:
         why = str(error)
     if not why:

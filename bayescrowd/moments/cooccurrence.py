@@ -85,6 +85,11 @@ class Cooccurrence:
         return np.asarray(self.count.sum(axis=(1, 2)))
 
     @property
+    def median_common(self) -> float:
+        """Median of the common items of the pairs; 0 where there are none."""
+        return float(np.median(self.total)) if self.n_pairs else 0.0
+
+    @property
     def rate(self) -> np.ndarray:
         """Estimate of R for each pair, array [pair, label, label]; each sums to one."""
         return np.asarray(self.count / self.total[:, None, None])

@@ -7,10 +7,23 @@ import numpy as np
 
 from bayescrowd.data.arrays import Table
 
-__all__ = ["FLOOR", "Estimate", "counts_given", "decode", "floored", "pooled_confusion", "smoothed_confusion"]
+__all__ = [
+    "FLOOR",
+    "LEAST_COMMON",
+    "Estimate",
+    "counts_given",
+    "decode",
+    "floored",
+    "pooled_confusion",
+    "smoothed_confusion",
+]
 
 FLOOR = 1e-6
 """Smallest probability that an estimate contains: moments of few labels reach zero by chance."""
+
+
+LEAST_COMMON = 2.0
+"""Median number of common items of the pairs below which an estimate from pairs is worth little."""
 
 
 class Estimate(NamedTuple):

@@ -119,14 +119,17 @@ def robust_factor(
         padded(partners.partner, n_rows, 0),
         padded(partners.is_first, n_rows, 0),
     )
+    rate = padded(pairs.rate, n_padded + 1, 0.0)
+    share = padded(weight / max(float(weight.sum()), 1e-300), n_padded + 1, 0.0)
+    begin = padded(np.asarray(start, float), n_rows, 0.0)
     factors = []
     with double_precision():
         for order in _visits(pairs):
             blocks, trace, n_sweeps = _sweeps(
-                padded(pairs.rate, n_padded + 1, 0.0),
-                padded(weight / max(float(weight.sum()), 1e-300), n_padded + 1, 0.0),
+                rate,
+                share,
                 rows,
-                padded(np.asarray(start, float), n_rows, 0.0),
+                begin,
                 padded(order, n_rows, n_workers),
                 (max_iter, tolerance, radius),
                 squared=loss == "squared",

@@ -195,7 +195,7 @@ def multispa(
         details={
             "residual": left,
             "n_columns": n_columns,
-            "median_common": float(np.median(pairs.total)) if pairs.n_pairs else 0.0,
+            "median_common": pairs.median_common,
         },
     )
 

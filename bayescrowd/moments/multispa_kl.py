@@ -41,7 +41,7 @@ from bayescrowd.moments.partners import Partners, padded, partners_of
 from bayescrowd.moments.permutation import align_together
 from bayescrowd.moments.voted import on_voted_classes
 
-__all__ = ["EARLY", "LATE", "MANY", "SOLVERS", "WEIGHTS", "multispa_kl"]
+__all__ = ["SOLVERS", "WEIGHTS", "multispa_kl"]
 
 SOLVERS = ("em", "mirror")
 WEIGHTS = ("count", "uniform")
@@ -50,7 +50,7 @@ _TINY = 1e-300
 _ROUGH = 1e-6
 """The published code raises the modelled shares to this."""
 
-EARLY, LATE, MANY = 10, 500, 300
+_EARLY, _LATE, _MANY = 10, 500, 300
 """Default passes where pairs share fewer than so many items in the median, and where they share more."""
 
 _PLAIN, _STRIDE = 20, 1.1
@@ -129,9 +129,8 @@ def multispa_kl(
     True
     """
     pairs = cooccurrence(labels, least=least) if pairs is None else pairs
-    median = float(np.median(pairs.total)) if pairs.n_pairs else 0.0
     if max_iter is None:
-        max_iter = LATE if median >= MANY else EARLY
+        max_iter = _LATE if pairs.median_common >= _MANY else _EARLY
     if start is None:
         start = multispa(labels, pairs=pairs, columns="full-rank", prevalence="uniform", rounds=1)
     vote = counts_given(labels, shares(labels))
@@ -182,7 +181,7 @@ def multispa_kl(
         details={
             "n_passes": n_steps,
             "settled": bool(state.done),
-            "median_common": median,
+            "median_common": pairs.median_common,
         },
     )
 

@@ -175,7 +175,7 @@ def symnmf(
             "imputation_objective": trace.tolist(),
             "n_components": graph.n,
             "n_blocks_missing": n_missing,
-            "median_common": float(np.median(pairs.total)) if pairs.n_pairs else 0.0,
+            "median_common": pairs.median_common,
         },
         floor=_BELIEVED,
     )

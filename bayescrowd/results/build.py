@@ -171,6 +171,7 @@ def build_tree(
         "status_sentence": run.status.sentence,
         "converged": converged,
         "warnings": warnings,
+        "noticed": list(run.warnings),
         "notes": notes,
         "label_notes": list(labels.notes),
         "ordered": int(labels.ordered),

@@ -17,6 +17,7 @@ from bayescrowd.results.ids import original_ids
 
 __all__ = [
     "class_path",
+    "estimates_by",
     "has_chains",
     "ids",
     "json_attribute",
@@ -89,6 +90,31 @@ def parameter_group(tree: xr.DataTree) -> str:
         Name of the group.
     """
     return "posterior" if "posterior" in tree.children else "point_estimate"
+
+
+def estimates_by(tree: xr.DataTree, dim: str) -> dict[str, np.ndarray]:
+    """Read what a method estimates of every worker, or of every item, beside confusion matrices.
+
+    Parameters
+    ----------
+    tree : DataTree
+        A result.
+    dim : str
+        ``"worker"`` or ``"item"``.
+
+    Returns
+    -------
+    dict
+        Name -> array [worker] or [item]; posterior means where there are draws. Empty without parameters.
+    """
+    sample_dims = {"chain", "draw"}
+    group = parameter_group(tree)
+    variables = tree[group].dataset.data_vars if group in tree.children else {}
+    return {
+        str(name): value.mean([other for other in value.dims if other in sample_dims]).to_numpy()
+        for name, value in variables.items()
+        if set(value.dims) - sample_dims == {dim}
+    }
 
 
 def has_chains(tree: xr.DataTree) -> bool:

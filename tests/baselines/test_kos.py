@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from baselines import crowds
 from scoring import hits
 
 import bayescrowd as bc
@@ -15,23 +16,6 @@ METHODS = ("message-passing", "svd")
 
 def table(rows, **options):
     return bc.CrowdLabels.from_long(rows, **options)
-
-
-def crowd(seed, n_items, n_workers, per_item, right, n_classes=2):
-    """Items labelled by random workers who are right with the probabilities given, else name a neighbour."""
-    random = np.random.default_rng(seed)
-    truth = random.integers(n_classes, size=n_items)
-    rows = []
-    for item in range(n_items):
-        for worker in random.choice(n_workers, per_item, replace=False):
-            wrong = truth[item] + (
-                1 if truth[item] == 0 else -1 if truth[item] == n_classes - 1 else random.choice([-1, 1])
-            )
-            rows.append((item, worker, int(truth[item] if random.random() < right[worker] else wrong)))
-    item, worker, label = np.array(rows).T
-    return bc.CrowdLabels.from_codes(
-        item, worker, label, items=n_items, workers=n_workers, classes=n_classes, truth=dict(enumerate(truth.tolist()))
-    )
 
 
 def by_loops(item, worker, sign, start, passes):
@@ -52,7 +36,7 @@ def score(fit):
 
 @pytest.mark.parametrize("passes", [1, 4])
 def test_messages_equal_a_plain_loop(passes):
-    labels = crowd(0, 12, 6, 3, np.full(6, 0.8))
+    labels = crowds.neighbours(0, 12, 6, 3, np.full(6, 0.8))
     order = np.lexsort((labels.worker_code, labels.item_code))
     item, worker = labels.item_code[order], labels.worker_code[order]
     start = np.random.default_rng(3).normal(1.0, 1.0, len(item))
@@ -70,13 +54,13 @@ def by_dense_svd(labels, threshold=0):
 
 
 def test_singular_vectors_equal_a_dense_decomposition():
-    labels = crowd(1, 60, 12, 5, np.linspace(0.5, 0.95, 12))
+    labels = crowds.neighbours(1, 60, 12, 5, np.linspace(0.5, 0.95, 12))
     known = by_dense_svd(labels)
     np.testing.assert_allclose(score(bc.baselines.kos(labels, method="svd")), known / np.abs(known).max(), atol=1e-10)
 
 
 def test_thresholds_of_ordered_classes():
-    labels = crowd(2, 60, 12, 6, np.full(12, 0.7), n_classes=4)
+    labels = crowds.neighbours(2, 60, 12, 6, np.full(12, 0.7), n_classes=4)
     above = np.array([by_dense_svd(labels, threshold) > 0 for threshold in range(3)])
     known = [next((level for level in range(3) if not above[level, item]), 3) for item in range(60)]
     fit = bc.baselines.kos(labels, method="svd", ordered=True)
@@ -92,7 +76,7 @@ def test_thresholds_of_ordered_classes():
 def test_recovery_of_spammers_and_hammers(method):
     """The papers' own crowd: workers know, or guess. The vote counts both alike."""
     right = np.where(np.arange(60) < 24, 1.0, 0.5)
-    labels = crowd(4, 600, 60, 9, right)
+    labels = crowds.neighbours(4, 600, 60, 9, right)
     found = hits(bc.baselines.kos(labels, method=method).class_probabilities(), labels.truth)
     vote = hits(bc.baselines.majority_vote(labels).class_probabilities(), labels.truth)
     assert found > 0.97 > vote + 0.02
@@ -102,7 +86,7 @@ def test_recovery_of_spammers_and_hammers(method):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_weight_is_a_number_of_equal_labels_and_of_equal_items(method):
-    base = crowd(5, 40, 10, 5, np.linspace(0.6, 0.95, 10))
+    base = crowds.neighbours(5, 40, 10, 5, np.linspace(0.6, 0.95, 10))
     rows = base.to_frame()[["item", "worker", "label"]]
     weight = 1 + rows["item"].astype(int) % 3
     weighted = bc.CrowdLabels.from_long(rows.assign(weight=weight), weight="weight", classes=[0, 1])
@@ -176,7 +160,7 @@ def test_a_threshold_that_all_labels_are_above_is_no_riddle():
 
 
 def test_seeds():
-    labels = crowd(6, 30, 10, 3, np.full(10, 0.7))
+    labels = crowds.neighbours(6, 30, 10, 3, np.full(10, 0.7))
     once, again, other = (score(bc.baselines.kos(labels, passes=1, seed=seed)) for seed in (1, 1, 2))
     assert np.array_equal(once, again)
     assert not np.array_equal(once, other)
@@ -204,14 +188,6 @@ def test_refusal_of_other_things():
         bc.baselines.kos(table([("i", "a", "y")], classes=["y"]))
 
 
-def errors(fit, labels):
-    """Percent wrong with ties shared, and as published code has it, where an item of score zero has the last class."""
-    probability, truth = fit.class_probabilities(), labels.truth.dropna()
-    shared = 100 * (1 - hits(probability, truth))
-    lead = probability.loc[truth.index].to_numpy()[:, ::-1].argmax(axis=1)
-    return shared, 100 * float((probability.columns.to_numpy()[::-1][lead] != truth.to_numpy()).mean())
-
-
 SVD = {"bluebird": 11.11, "rte": 39.75, "dog": 31.72, "web": 42.93, "trec": 51.96}
 MESSAGES = {"bluebird": 27.78, "rte": 50.25, "trec": 42.81}
 
@@ -222,11 +198,11 @@ MESSAGES = {"bluebird": 27.78, "rte": 50.25, "trec": 42.81}
 def test_published_figures(name, unrepeated):
     labels = unrepeated(name)
     ordered = labels.n_classes > 2
-    shared, last = errors(bc.baselines.kos(labels, method="svd", ordered=ordered), labels)
+    shared, last = crowds.errors(bc.baselines.kos(labels, method="svd", ordered=ordered), labels)
     assert [shared, last] == pytest.approx([SVD[name]] * 2, abs=0.0051)
     for seed in range(3):
         fit = bc.baselines.kos(labels, ordered=ordered, seed=seed)
         if name in MESSAGES:
-            assert errors(fit, labels)[1] == pytest.approx(MESSAGES[name], abs=0.0051)
+            assert crowds.errors(fit, labels)[1] == pytest.approx(MESSAGES[name], abs=0.0051)
         if name == "trec":
-            assert errors(fit, labels)[0] == pytest.approx(42.77, abs=0.0051)
+            assert crowds.errors(fit, labels)[0] == pytest.approx(42.77, abs=0.0051)

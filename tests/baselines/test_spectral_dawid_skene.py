@@ -8,34 +8,13 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from baselines import crowds
 from scoring import accuracy
 
 import bayescrowd as bc
 from bayescrowd.baselines._tensor_power import tensor_components
 from bayescrowd.errors import EngineError, LabelError
 from bayescrowd.kernels.precision import double_precision
-
-
-def crowd(n_items, n_workers, n_classes=3, labels_per_item=5, prevalence=None, seed=1):
-    """Labels of workers who confuse classes, with the matrices by which they do."""
-    random = np.random.default_rng(seed)
-    confusion = random.dirichlet(np.ones(n_classes), size=(n_workers, n_classes)) + 3 * np.eye(n_classes)
-    confusion /= confusion.sum(axis=2, keepdims=True)
-    truth = random.choice(n_classes, n_items, p=prevalence)
-    worker = np.array([random.choice(n_workers, labels_per_item, replace=False) for _ in range(n_items)])
-    drawn = random.random(worker.shape)[..., None]
-    label = (drawn > confusion[worker, truth[:, None]].cumsum(axis=2)[..., :-1]).sum(axis=2)
-    frame = pd.DataFrame(
-        {
-            "item": np.repeat(np.arange(n_items), labels_per_item),
-            "worker": worker.ravel(),
-            "label": label.ravel(),
-            "truth": np.repeat(truth, labels_per_item),
-        }
-    )
-    names = {"item": "item", "worker": "worker", "label": "label", "truth": "truth"}
-    labels = bc.CrowdLabels.from_long(frame, **names, classes=range(n_classes))
-    return labels, confusion[labels.workers]
 
 
 def confusion_of(fit):
@@ -102,14 +81,14 @@ def plainly(labels):
 
 
 def test_as_a_plain_loop_finds():
-    labels = crowd(200, 9, labels_per_item=8)[0]
+    labels = crowds.confused(200, 9, labels_per_item=8)[0]
     fit = bc.baselines.spectral_dawid_skene(labels, passes=0)
     assert fit.idata.attrs["warnings"] == []
     np.testing.assert_allclose(confusion_of(fit), plainly(labels), atol=1e-6)
 
 
 def test_moments_find_the_confusions_and_passes_improve_them():
-    labels, truth = crowd(3000, 12, labels_per_item=8, prevalence=[0.5, 0.3, 0.2])
+    labels, truth = crowds.confused(3000, 12, labels_per_item=8, prevalence=[0.5, 0.3, 0.2])
     rough = bc.baselines.spectral_dawid_skene(labels, passes=0)
     fine = bc.baselines.spectral_dawid_skene(labels, passes=10, prevalence="estimated")
     errors = [np.sqrt(((confusion_of(fit) - truth) ** 2).mean()) for fit in (rough, fine)]
@@ -123,7 +102,7 @@ def test_moments_find_the_confusions_and_passes_improve_them():
 
 
 def test_the_order_of_rows_does_not_matter_and_seeds_do_what_they_should():
-    labels = crowd(300, 10, labels_per_item=8)[0]
+    labels = crowds.confused(300, 10, labels_per_item=8)[0]
     frame = labels.to_frame()[["item", "worker", "label"]]
     mixed = bc.CrowdLabels.from_long(frame.sample(frac=1, random_state=1), classes=[0, 1, 2])
     one = bc.baselines.spectral_dawid_skene(labels).class_probabilities()
@@ -138,7 +117,7 @@ def test_the_order_of_rows_does_not_matter_and_seeds_do_what_they_should():
 
 def test_a_split_whose_moments_are_singular_is_left_for_another():
     # Every third worker, by id, never says "c": among the others the moments of their group are singular.
-    made, _ = crowd(400, 12, labels_per_item=12)
+    made, _ = crowds.confused(400, 12, labels_per_item=12)
     frame = made.to_frame()
     shy = frame["worker"] % 3 == 0
     frame.loc[shy & (frame["label"] == 2), "label"] = 1
@@ -187,7 +166,7 @@ def test_strange_tables(name):
 
 
 def test_gold_weights_repeats_and_labels_that_are_no_class():
-    frame = crowd(60, 6, 2)[0].to_frame()[["item", "worker", "label"]]
+    frame = crowds.confused(60, 6, 2)[0].to_frame()[["item", "worker", "label"]]
     rows = list(frame.itertuples(index=False, name=None))
     twice = bc.CrowdLabels.from_long([*rows, *rows[:40]], classes=[0, 1], duplicates="keep")
     weighted = bc.CrowdLabels.from_long(
@@ -221,7 +200,7 @@ def test_gold_weights_repeats_and_labels_that_are_no_class():
 
 @pytest.mark.filterwarnings("ignore:these labels can be used")
 def test_a_class_that_nobody_names_has_no_prevalence():
-    labels, _ = crowd(60, 6, 2)
+    labels, _ = crowds.confused(60, 6, 2)
     more = bc.CrowdLabels.from_long(labels.to_frame()[["item", "worker", "label"]], classes=["never", 0, 1])
     plain, fit = bc.baselines.spectral_dawid_skene(labels), bc.baselines.spectral_dawid_skene(more)
     assert fit.idata["point_estimate"]["prevalence"].to_numpy().tolist() == [0, 0.5, 0.5]

@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from baselines import crowds
 from scoring import accuracy
 
 import bayescrowd as bc
@@ -16,28 +17,6 @@ from bayescrowd.baselines._votes_table import VotesTable
 from bayescrowd.errors import ConvergenceWarning, EngineError, LabelError
 from bayescrowd.moments.estimate import counts_given, smoothed_confusion
 from bayescrowd.moments.simplex import onto_simplex
-
-
-def crowd(n_items, n_workers, n_classes=3, labels_per_item=5, prevalence=None, seed=1):
-    """Labels of workers who confuse classes, with the matrices by which they do."""
-    random = np.random.default_rng(seed)
-    confusion = random.dirichlet(np.ones(n_classes), size=(n_workers, n_classes)) + 3 * np.eye(n_classes)
-    confusion /= confusion.sum(axis=2, keepdims=True)
-    truth = random.choice(n_classes, n_items, p=prevalence)
-    worker = np.array([random.choice(n_workers, labels_per_item, replace=False) for _ in range(n_items)])
-    drawn = random.random(worker.shape)[..., None]
-    label = (drawn > confusion[worker, truth[:, None]].cumsum(axis=2)[..., :-1]).sum(axis=2)
-    frame = pd.DataFrame(
-        {
-            "item": np.repeat(np.arange(n_items), labels_per_item),
-            "worker": worker.ravel(),
-            "label": label.ravel(),
-            "truth": np.repeat(truth, labels_per_item),
-        }
-    )
-    names = {"item": "item", "worker": "worker", "label": "label", "truth": "truth"}
-    labels = bc.CrowdLabels.from_long(frame, **names, classes=range(n_classes))
-    return labels, confusion[labels.workers]
 
 
 def point(fit, name):
@@ -116,7 +95,7 @@ def plainly(labels, matrix, d, passes, inner=10):
 
 
 def test_as_a_plain_loop_finds():
-    labels, _ = crowd(40, 5, labels_per_item=4)
+    labels, _ = crowds.confused(40, 5, labels_per_item=4)
     tables = plain_tables(labels)
     with pytest.warns(ConvergenceWarning, match=r"Stopped after 3 passes, before .*: raise max_iter"):
         fit = bc.baselines.tensor_admm(labels, max_iter=3, tolerance=0.0)
@@ -145,7 +124,7 @@ def _table(labels):
 
 
 def test_confusions_and_prevalence_are_found_where_triples_are_many():
-    labels, truth = crowd(4000, 8, labels_per_item=7, prevalence=[0.5, 0.3, 0.2])
+    labels, truth = crowds.confused(4000, 8, labels_per_item=7, prevalence=[0.5, 0.3, 0.2])
     for init in ("majority", "random"):
         fit = bc.baselines.tensor_admm(labels, init=init, max_iter=400, seed=3)
         assert fit.idata.attrs["converged"] == "yes"
@@ -190,7 +169,7 @@ def test_strange_tables(name):
 
 
 def test_seeds_gold_weights_repeats_and_labels_that_are_no_class():
-    frame = crowd(40, 6, 2)[0].to_frame()[["item", "worker", "label"]]
+    frame = crowds.confused(40, 6, 2)[0].to_frame()[["item", "worker", "label"]]
     rows = list(frame.itertuples(index=False, name=None))
     labels = bc.CrowdLabels.from_long(rows, classes=[0, 1])
     drawn = [
@@ -230,7 +209,7 @@ def test_seeds_gold_weights_repeats_and_labels_that_are_no_class():
 
 @pytest.mark.filterwarnings("ignore:these labels can be used")
 def test_a_class_that_nobody_names_has_no_prevalence():
-    labels, _ = crowd(40, 6, 2)
+    labels, _ = crowds.confused(40, 6, 2)
     more = bc.CrowdLabels.from_long(labels.to_frame()[["item", "worker", "label"]], classes=["never", 0, 1])
     plain, fit = bc.baselines.tensor_admm(labels), bc.baselines.tensor_admm(more)
     assert point(fit, "prevalence")[0] == 0
@@ -270,7 +249,7 @@ def test_what_would_not_end_is_refused_with_its_size(monkeypatch):
         bc.baselines.tensor_admm(labels)
     monkeypatch.setattr(sys.modules["bayescrowd.baselines.tensor_admm"], "_MOST_CELLS", 10)
     with pytest.raises(EngineError, match="more than 10 cells that are not zero"):
-        bc.baselines.tensor_admm(crowd(20, 6)[0])
+        bc.baselines.tensor_admm(crowds.confused(20, 6)[0])
 
 
 def subset(labels, workers):

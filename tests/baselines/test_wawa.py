@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
+from baselines import crowds
 from scoring import accuracy
 
 import bayescrowd as bc
@@ -60,13 +61,7 @@ def test_the_order_of_the_rows_does_not_matter(seed):
 
 
 def test_good_workers_outvote_the_others():
-    random = np.random.default_rng(0)
-    truth = random.integers(2, size=600)
-    item = np.repeat(np.arange(600), 4)
-    worker = np.concatenate([random.choice(9, 4, replace=False) for _ in range(600)])
-    right = np.array([0.95, 0.95, 0.95, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6])
-    label = np.where(random.random(2400) < right[worker], truth[item], 1 - truth[item])
-    labels = bc.CrowdLabels.from_codes(item, worker, label, classes=2, truth=dict(enumerate(truth.tolist())))
+    labels = crowds.skilled()
     fit = bc.baselines.wawa(labels)
     skill = fit.workers()["accuracy"].to_numpy()
     assert skill[:3].min() > skill[3:].max() + 0.1

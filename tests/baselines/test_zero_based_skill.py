@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
+from baselines import crowds
 from scoring import accuracy
 
 import bayescrowd as bc
@@ -74,15 +75,9 @@ def test_at_its_end_skill_is_agreement_with_the_vote():
 
 
 def test_good_workers_outvote_the_others():
-    random = np.random.default_rng(0)
-    truth = random.integers(2, size=600)
-    item = np.repeat(np.arange(600), 4)
-    worker = np.concatenate([random.choice(9, 4, replace=False) for _ in range(600)])
-    right = np.array([0.95, 0.95, 0.95, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6])
-    label = np.where(random.random(2400) < right[worker], truth[item], 1 - truth[item])
-    labels = bc.CrowdLabels.from_codes(item, worker, label, classes=2, truth=dict(enumerate(truth.tolist())))
+    labels = crowds.skilled()
     fit = bc.baselines.zero_based_skill(labels)
-    skill = fit.workers()["skill"].to_numpy()
+    skill = fit.workers()["accuracy"].to_numpy()
     assert skill[:3].min() > skill[3:].max() + 0.1
     assert accuracy(fit) > accuracy(bc.baselines.majority_vote(labels)) + 0.01
 

@@ -5,7 +5,6 @@ One process per set; records are kept and resumed as those of the other benchmar
 
 from __future__ import annotations
 
-import argparse
 import signal
 import sys
 from pathlib import Path
@@ -168,14 +167,7 @@ def main(arguments: list[str]) -> int:
     """`python tests/benchmarks papers`: measure, print and write docs/paper-tables.md."""
     from benchmarks import papers_page
 
-    parser = argparse.ArgumentParser(prog="python tests/benchmarks papers", description="The papers' tables.")
-    parser.add_argument("set", nargs="*", help="sets to run, by default all that are found")
-    parser.add_argument("--fresh", action="store_true", help="measure again what is on record")
-    parser.add_argument("--report", action="store_true", help="measure nothing, write the page from what is on record")
-    parser.add_argument("--tool", action="append", default=[], help="only methods whose name holds this (or another)")
-    parser.add_argument("--minutes", type=float, default=real.MINUTES, help="begin nothing new after this time")
-    parser.add_argument("--folder", type=Path, default=runner.ROOT / "build" / "benchmarks-papers", help="for records")
-    parser.add_argument("--page", type=Path, default=runner.ROOT / "docs" / "paper-tables.md", help="the page to write")
+    parser = real.parser_of("papers", "The papers' tables.", "paper-tables.md")
     given = parser.parse_args(arguments)
     data = runner.data_folder()
     if data is None:

@@ -239,21 +239,28 @@ def _short(record: Record) -> str:
     return f"error {100 * record['error']:.1f} %, {record['seconds']:.3g} s{more}"
 
 
-def main(arguments: list[str]) -> int:
-    """`python tests/benchmarks models`: measure, print and write docs/models.md."""
-    from benchmarks import real_page
-
-    parser = argparse.ArgumentParser(prog="python tests/benchmarks models", description="Models x engines, real sets.")
+def parser_of(word: str, description: str, page: str) -> argparse.ArgumentParser:
+    """The options of a benchmark of real sets that keeps its records and goes on where it was stopped."""
+    parser = argparse.ArgumentParser(prog=f"python tests/benchmarks {word}", description=description)
+    folder, page_at = runner.ROOT / "build" / f"benchmarks-{word}", runner.ROOT / "docs" / page
     parser.add_argument("set", nargs="*", help="sets to run, by default all that are found")
     parser.add_argument("--fresh", action="store_true", help="measure again what is on record")
-    parser.add_argument("--quick", action="store_true", help="the smallest set, few methods; writes no page")
     parser.add_argument("--report", action="store_true", help="measure nothing, write the page from what is on record")
     parser.add_argument(
         "--tool", action="append", default=[], help="only methods whose name holds this (or another), as 'idbla / nuts'"
     )
     parser.add_argument("--minutes", type=float, default=MINUTES, help="begin nothing new after this time")
-    parser.add_argument("--folder", type=Path, default=runner.ROOT / "build" / "benchmarks-models", help="for records")
-    parser.add_argument("--page", type=Path, default=runner.ROOT / "docs" / "models.md", help="the page to write")
+    parser.add_argument("--folder", type=Path, default=folder, help="for records")
+    parser.add_argument("--page", type=Path, default=page_at, help="the page to write")
+    return parser
+
+
+def main(arguments: list[str]) -> int:
+    """`python tests/benchmarks models`: measure, print and write docs/models.md."""
+    from benchmarks import real_page
+
+    parser = parser_of("models", "Models x engines, real sets.", "models.md")
+    parser.add_argument("--quick", action="store_true", help="the smallest set, few methods; writes no page")
     given = parser.parse_args(arguments)
     data = runner.data_folder()
     if data is None:

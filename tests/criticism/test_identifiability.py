@@ -193,6 +193,9 @@ def test_weak_links_are_named():
     (finding,) = [finding for finding in report.findings if finding.code == "weak-links"]
     assert "2 groups" in finding.text
     assert "'b0'" in finding.remedy
+    lonely = [(f"alone{n}", f"hermit{n}", 1) for n in range(4)]
+    with_hermits = bc.identifiability(labels_of([*first, *second, ("i0", "b0", 1), *lonely]))
+    assert "2 groups" in next(finding.text for finding in with_hermits.findings if finding.code == "weak-links")
     solo = bc.identifiability(labels_of([*first, ("i0", "solo", 1)]))
     assert "cover 3 of 4 workers well" in solo.headline
     (finding,) = [finding for finding in solo.findings if finding.code == "weak-links"]

@@ -472,3 +472,16 @@ def test_two_sides_are_said_by_kl():
     ]
     fit = bc.fit(bc.CrowdLabels.from_long(rows), "dawid-skene", engine="multispa-kl")
     assert any("two sides" in text for text in fit.warnings)
+
+
+@pytest.mark.parametrize("engine", ["em", pytest.param("gibbs", marks=pytest.mark.slow)])
+def test_a_start_that_could_not_be_taken_is_said_once_and_by_the_diagnosis(engine):
+    rows = [(i, worker, i % 2) for i in range(20) for worker in ("a", "b")]
+    short = {"draws": 50, "warmup": 50} if engine == "gibbs" else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", bc.ConvergenceWarning)
+        fit = bc.fit(
+            bc.CrowdLabels.from_long(rows), "dawid-skene", engine=engine, init="symnmf", progress=False, **short
+        )
+    assert sum("not 'symnmf'" in text for text in fit.warnings) == 1
+    assert str(fit.diagnose(random_start=False)).count("not 'symnmf'") == 1
