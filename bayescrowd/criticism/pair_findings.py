@@ -2,7 +2,7 @@
 
 import numpy as np
 import pandas as pd
-from scipy.stats import chi2
+from scipy.special import chdtrc
 
 from bayescrowd.criticism.report import Finding
 from bayescrowd.data.labels import CrowdLabels
@@ -94,7 +94,7 @@ def of_independence(pairs: Cooccurrence) -> list[Finding]:
     expected = rows[:, :, None] * columns[:, None, :] / count.sum(axis=(1, 2))[:, None, None]
     statistic = np.where(expected > 0, (count - expected) ** 2 / np.where(expected > 0, expected, 1.0), 0.0).sum()
     freedom = (np.maximum((rows > 0).sum(axis=1) - 1, 0) * np.maximum((columns > 0).sum(axis=1) - 1, 0)).sum()
-    if freedom == 0 or chi2.sf(statistic, freedom) < _BY_CHANCE:
+    if freedom == 0 or chdtrc(freedom, statistic) < _BY_CHANCE:
         return []
     return [
         Finding(
