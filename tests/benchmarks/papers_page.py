@@ -126,13 +126,14 @@ def _claim(found: dict[tuple[str, str], Any], sets: dict[str, dict[str, Any]], w
             if sets[title]["n_labels"] > LARGE
         ]
         # A peer that was cut off had taken at least that long.
-        pairs = [(mine, other) for mine, other in pairs if "error" in mine and ("error" in other or other.get("capped"))]
-        cold = sum(mine["seconds"] < other["seconds"] for mine, other in pairs)
-        warm = [(mine["seconds_again"], other["seconds"]) for mine, other in pairs if mine.get("seconds_again")]
+        ran = [(mine, other) for mine, other in pairs if "error" in mine and ("error" in other or other.get("capped"))]
+        cold = sum(mine["seconds"] < other["seconds"] for mine, other in ran)
+        warm = [(mine["seconds_again"], other["seconds"]) for mine, other in ran if mine.get("seconds_again")]
         again = sum(mine < other for mine, other in warm)
-        lines.append(f"| {ours} | {peer} | {cold} of {len(pairs)} | {again} of {len(warm)} |")
+        lines.append(f"| {ours} | {peer} | {cold} of {len(ran)} | {again} of {len(warm)} |")
     head = "| here | crowd-kit | faster in a new process | faster at the second call |\n|---|---|---:|---:|"
-    return f"Sets above {LARGE:,} labels on which both ran (a peer that was cut off counts as slower):\n\n{head}\n" + "\n".join(lines) + "\n"
+    what = f"Sets above {LARGE:,} labels on which both ran (a peer that was cut off counts as slower):"
+    return "\n".join([what, "", head, *lines, ""])
 
 
 def _both(record: dict[str, Any]) -> str:
