@@ -1,9 +1,13 @@
-"""Saving and loading result trees as NetCDF files: no pickle, any ids, readable by xarray and ArviZ alone."""
+"""Saving and loading result trees as NetCDF files or zarr stores: no pickle, any ids, readable by xarray alone."""
 
 import contextlib
 import hashlib
 import json
 import os
+import shutil
+import warnings
+from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +21,9 @@ from bayescrowd.results.ids import InMemory
 __all__ = ["load", "save"]
 
 _ENGINE: Final = "h5netcdf"
+_ZARR: Final = ".zarr"
 _LONG = "long_attributes"
+_ROOT = "zarr.json"
 _DIGEST = "content_sha256"
 _DAMAGED = (OSError, ValueError, KeyError, RuntimeError, TypeError, AttributeError, IndexError, ArithmeticError)
 """What the libraries below raise on files that are damaged or of another kind."""
@@ -27,14 +33,14 @@ _LONGEST = 32_000
 
 
 def save(tree: xr.DataTree, path: str | Path) -> None:
-    """Write a result to a NetCDF file.
+    """Write a result to a NetCDF file, or to a zarr store where the name ends in ``.zarr``.
 
     Parameters
     ----------
     tree : DataTree
         The result.
     path : str or Path
-        Where to; the folder must exist, an existing file is replaced.
+        Where to; the folder must exist, an existing file or store is replaced.
 
     Raises
     ------
@@ -42,7 +48,8 @@ def save(tree: xr.DataTree, path: str | Path) -> None:
         Where the folder does not exist, the path is a folder or cannot be written, or an id has no form in a file.
     """
     target = _path(path, "save to")
-    if target.is_dir():
+    as_zarr = _is_zarr(target)
+    if target.is_dir() and not (as_zarr and (target / _ROOT).is_file()):
         raise BayescrowdError(f"cannot save to {str(target)!r}: it is a folder; give a file name, e.g. 'fit.nc'")
     if not target.parent.is_dir():
         raise BayescrowdError(
@@ -66,8 +73,11 @@ def save(tree: xr.DataTree, path: str | Path) -> None:
     # Written beside the target first, so that a failure never leaves half a file in its place.
     part = target.with_name(f".{target.name}.part")
     try:
-        copy.to_netcdf(str(part), engine=_ENGINE)
-        part.replace(target)
+        if as_zarr:
+            _write_zarr(copy, part, target)
+        else:
+            copy.to_netcdf(str(part), engine=_ENGINE)
+            part.replace(target)
     except OSError as error:
         raise BayescrowdError(
             f"cannot save to {str(target)!r} ({error}): choose a folder that you may write to and that has room"
@@ -99,20 +109,22 @@ def load(path: str | Path) -> xr.DataTree:
         near = sorted(str(found) for found in source.parent.glob("*.nc"))[:5] if source.parent.is_dir() else []
         hint = f"; NetCDF files there: {', '.join(near)}" if near else ""
         raise BayescrowdError(f"there is no file {str(source)!r} (looked from {str(Path.cwd())!r}){hint}")
-    if source.is_dir():
+    as_zarr = _is_zarr(source)
+    kind = "zarr store" if as_zarr else "NetCDF file"
+    if source.is_dir() and not as_zarr:
         raise BayescrowdError(f"{str(source)!r} is a folder; give the file that fit.save() wrote, e.g. 'fit.nc'")
     try:
-        opened = xr.open_datatree(source, engine=_ENGINE)
+        opened = _open_zarr(source) if as_zarr else xr.open_datatree(source, engine=_ENGINE)
     except _DAMAGED as error:
         raise BayescrowdError(
-            f"{str(source)!r} is no NetCDF file ({error}); bayescrowd.load reads what fit.save() wrote. "
+            f"{str(source)!r} is no {kind} ({error}); bayescrowd.load reads what fit.save() wrote. "
             f"For a table of labels use bayescrowd.read_labels"
         ) from error
     with opened:
         version = opened.attrs.get("bayescrowd_format")
         if version is None:
             raise BayescrowdError(
-                f"{str(source)!r} is a NetCDF file but no result of bayescrowd (its groups: "
+                f"{str(source)!r} is a {kind} but no result of bayescrowd (its groups: "
                 f"{', '.join(opened.children) or 'none'})"
             )
         if int(version) > FORMAT:
@@ -191,8 +203,47 @@ def _refuse_ids(tree: xr.DataTree) -> None:
 
 
 def _remove(part: Path) -> None:
+    if part.is_dir():
+        shutil.rmtree(part, ignore_errors=True)
+        return
     with contextlib.suppress(OSError):
         part.unlink(missing_ok=True)
+
+
+def _is_zarr(path: Path) -> bool:
+    if path.suffix != _ZARR:
+        return False
+    if find_spec("zarr") is None:
+        raise BayescrowdError(
+            f'{str(path)!r} names a zarr store, and zarr is not installed: pip install "bayescrowd[zarr]", or take a '
+            "NetCDF file, e.g. 'fit.nc'"
+        )
+    return True
+
+
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
+    """Without zarr's remark that version 3 of its format has no final word on texts yet."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*does not have a Zarr V3 specification")
+        yield
+
+
+def _write_zarr(tree: xr.DataTree, part: Path, target: Path) -> None:
+    """Write beside the target, then change places with what is there."""
+    _remove(part)
+    with _quietly():
+        tree.to_zarr(str(part), mode="w", consolidated=False)
+    old = part.with_suffix(".old")
+    if target.exists():
+        target.replace(old)
+    part.replace(target)
+    _remove(old)
+
+
+def _open_zarr(source: Path) -> xr.DataTree:
+    with _quietly():
+        return xr.open_datatree(source, engine="zarr", consolidated=False)
 
 
 def _root(tree: xr.DataTree) -> dict[str, Any]:

@@ -24,9 +24,14 @@ def _labels(ids: pd.Index, classes: pd.Index) -> CrowdLabels:
     return CrowdLabels.from_codes([0, 1, 2], [0, 1, 2], [0, 1, 0], items=ids, workers=ids, classes=classes)
 
 
-def _round_trip(tree: xr.DataTree, folder: Path) -> xr.DataTree:
-    store.save(tree, folder / "fit.nc")
-    return store.load(folder / "fit.nc")
+@pytest.fixture(params=["fit.nc", "fit.zarr"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    return tmp_path / request.param
+
+
+def _round_trip(tree: xr.DataTree, place: Path) -> xr.DataTree:
+    store.save(tree, place)
+    return store.load(place)
 
 
 def _same(first: xr.DataTree, second: xr.DataTree) -> None:
@@ -37,12 +42,12 @@ def _same(first: xr.DataTree, second: xr.DataTree) -> None:
             np.testing.assert_array_equal(second[name].dataset.variables[variable].to_numpy(), value.to_numpy())
 
 
-def test_a_tree_survives_whole(tmp_path: Path) -> None:
+def test_a_tree_survives_whole(place: Path) -> None:
     labels = fitted.d1(truth={"a": "yes", "b": "something else"})
     run = fitted.made_run(labels, fitted.r31(), warnings=("mind this", "and that"))
     tree = fitted.tree_of(labels, fitted.r31(), run)
     before = dict(tree.attrs)
-    again = _round_trip(tree, tmp_path)
+    again = _round_trip(tree, place)
     _same(tree, again)
     assert tree.attrs == before  # saving changes nothing
     assert reader.labels_of(again).truth.to_dict() == {"a": "yes", "b": "something else"}
@@ -63,23 +68,23 @@ def test_a_tree_survives_whole(tmp_path: Path) -> None:
         ([datetime.date(2024, 1, 2), datetime.datetime(2024, 1, 2, 3), b"x"], [("no", 0), ("yes", 1)]),
     ],
 )
-def test_P89_ids_of_any_type_survive_a_file(ids: list[object], classes: list[object], tmp_path: Path) -> None:
+def test_P89_ids_of_any_type_survive_a_file(ids: list[object], classes: list[object], place: Path) -> None:
     labels = _labels(*(pd.Index(values, dtype=object, tupleize_cols=False) for values in (ids, classes)))
     tree = fitted.tree_of(labels, bc.DawidSkene(), fitted.made_point(labels, bc.DawidSkene()))
-    again = _round_trip(tree, tmp_path)
+    again = _round_trip(tree, place)
     for dim, expected in (("item", ids), ("worker", ids), ("class", classes), ("label", classes)):
         found = reader.ids(again, dim).tolist()
         assert found == expected
         assert [type(a) for a in found] == [type(b) for b in expected]
 
 
-def test_long_attributes_survive(tmp_path: Path) -> None:
+def test_long_attributes_survive(place: Path) -> None:
     # HDF5 refuses attributes above 64 kB; per-worker priors and long lists of warnings are larger.
     labels = CrowdLabels.from_codes([0, 1], [0, 1999], [0, 1], classes=3, workers=2000)
     model = bc.DawidSkene(confusion_prior=np.full((2000, 3, 3), 1.0123456789) + np.eye(3))
     run = fitted.made_point(labels, model, warnings=tuple(f"warning number {i} ü" for i in range(4000)))
     tree = fitted.tree_of(labels, model, run)
-    again = _round_trip(tree, tmp_path)
+    again = _round_trip(tree, place)
     _same(tree, again)
     np.testing.assert_array_equal(reader.model_of(again).confusion_prior, model.confusion_prior)
 
@@ -202,9 +207,44 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
         store.load(path)
 
 
-def test_a_file_that_was_loaded_can_be_saved_again(tmp_path: Path) -> None:
+def test_a_file_that_was_loaded_can_be_saved_again(place: Path) -> None:
     labels = fitted.d1()
     tree = fitted.tree_of(labels, fitted.r31(), fitted.made_run(labels, fitted.r31()))
     tree["posterior"] = tree["posterior"].dataset.assign(extra=("chain", [np.nan, 1.0]))
-    again = _round_trip(_round_trip(tree, tmp_path), tmp_path)
+    again = _round_trip(_round_trip(tree, place), place)
     _same(tree, again)
+
+
+def test_a_zarr_store_replaces_one_and_nothing_else(tmp_path: Path) -> None:
+    place = tmp_path / "fit.zarr"
+    fitted.em().save(place)
+    fitted.nuts().save(place)
+    assert [path.name for path in tmp_path.iterdir()] == ["fit.zarr"]
+    assert bc.load(place).engine == "nuts"
+    other = tmp_path / "other.zarr"
+    other.mkdir()
+    (other / "thesis.txt").write_text("precious")
+    with pytest.raises(BayescrowdError, match="it is a folder"):
+        fitted.em().save(other)
+    assert (other / "thesis.txt").read_text() == "precious"
+    with pytest.raises(BayescrowdError, match="no zarr store"):
+        store.load(other)
+    foreign = tmp_path / "foreign.zarr"
+    xr.Dataset({"x": ("y", [1.0])}).to_zarr(str(foreign), consolidated=False)
+    with pytest.raises(BayescrowdError, match="is a zarr store but no result of bayescrowd"):
+        store.load(foreign)
+
+
+def test_a_damaged_zarr_store_is_refused(tmp_path: Path) -> None:
+    place = tmp_path / "fit.zarr"
+    fitted.em().save(place)
+    chunk = max(place.joinpath("latent", "class_probability").rglob("c/*/*"), key=lambda path: path.stat().st_size)
+    chunk.write_bytes(bytes(byte ^ 0x5A for byte in chunk.read_bytes()))
+    with pytest.raises(BayescrowdError, match="damaged"):
+        store.load(place)
+
+
+def test_without_zarr_it_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "find_spec", lambda name: None)
+    with pytest.raises(BayescrowdError, match=r"pip install .*bayescrowd\[zarr\]"):
+        fitted.em().save(tmp_path / "fit.zarr")
