@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import bayescrowd.baselines as baselines
+    import bayescrowd.plots as plots
     from bayescrowd.api import fit, item_difficulty, load
+    from bayescrowd.criticism.comparison import compare
     from bayescrowd.criticism.identifiability import identifiability
+    from bayescrowd.criticism.prior_predictive import prior_predictive
     from bayescrowd.data import datasets
     from bayescrowd.data.labels import CrowdLabels
     from bayescrowd.data.read import read_labels
@@ -46,12 +49,15 @@ __all__ = [
     "LabelError",
     "ModelError",
     "baselines",
+    "compare",
     "datasets",
     "diagonal",
     "fit",
     "identifiability",
     "item_difficulty",
     "load",
+    "plots",
+    "prior_predictive",
     "read_labels",
     "simulate",
 ]
@@ -66,15 +72,21 @@ _HOMES = {
     "Fit": "bayescrowd.fit",
     "LabelError": "bayescrowd.errors",
     "ModelError": "bayescrowd.errors",
+    "compare": "bayescrowd.criticism.comparison",
     "diagonal": "bayescrowd.model",
     "fit": "bayescrowd.api",
     "identifiability": "bayescrowd.criticism.identifiability",
     "item_difficulty": "bayescrowd.api",
     "load": "bayescrowd.api",
+    "prior_predictive": "bayescrowd.criticism.prior_predictive",
     "read_labels": "bayescrowd.data.read",
     "simulate": "bayescrowd.simulate",
 }
-_MODULES = {"baselines": "bayescrowd.baselines", "datasets": "bayescrowd.data.datasets"}
+_MODULES = {
+    "baselines": "bayescrowd.baselines",
+    "datasets": "bayescrowd.data.datasets",
+    "plots": "bayescrowd.plots",
+}
 
 
 def __getattr__(name: str) -> Any:

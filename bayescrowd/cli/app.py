@@ -19,6 +19,7 @@ import click
 from bayescrowd.cli import console
 from bayescrowd.cli.data_commands import datasets_command, simulate_command, summary_command
 from bayescrowd.cli.fit_command import fit_command
+from bayescrowd.cli.report_command import report_command
 from bayescrowd.errors import BayescrowdError, BayescrowdWarning, ConvergenceWarning
 
 #: Set this environment variable to see where an unexpected error came from.
@@ -123,3 +124,4 @@ main.add_command(fit_command)
 main.add_command(summary_command)
 main.add_command(datasets_command)
 main.add_command(simulate_command)
+main.add_command(report_command)

@@ -1,10 +1,18 @@
 """The part of `Fit` that criticises: can the result be believed, how does it compare, what does it miss."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 import xarray as xr
 
 if TYPE_CHECKING:
+    from bayescrowd.criticism.calibration import Calibration
+    from bayescrowd.criticism.checks import PredictiveChecks
+    from bayescrowd.criticism.dependence import Dependence
+    from bayescrowd.criticism.kfold import KFold
+    from bayescrowd.criticism.loo import Loo
     from bayescrowd.criticism.report import Diagnosis
 
 __all__ = ["Criticism"]
@@ -40,3 +48,312 @@ class Criticism:
         from bayescrowd.criticism.convergence import diagnose
 
         return diagnose(self._tree, random_start=random_start)
+
+    def log_likelihood(self, *, by: str = "item") -> xr.DataArray:
+        """Compute the log-likelihood of the labels, piece by piece, with true classes and difficulties summed out.
+
+        Parameters
+        ----------
+        by : {"item", "annotation", "worker"}
+            The pieces: all labels of an item; one label given the others of its item; all labels of a worker given
+            those of the others.
+
+        Returns
+        -------
+        DataArray [chain, draw, piece]
+            Nats. Point estimates have no chains and draws.
+
+        Raises
+        ------
+        LabelError
+            For an unknown ``by``.
+        ModelError
+            For methods without a model.
+
+        Examples
+        --------
+        >>> import bayescrowd as bc
+        >>> fit = bc.fit(bc.datasets.load("anesthesia"), engine="em")
+        >>> round(float(fit.log_likelihood().sum()), 3)
+        -192.891
+        """
+        from bayescrowd.criticism.likelihood import log_likelihood
+
+        return log_likelihood(self._tree, by=by)
+
+    def loo(self, *, by: str = "item", refit: bool = False, seed: int = 0, progress: bool | None = None) -> "Loo":
+        """Estimate how well the model predicts labels that it has not seen, by leaving each piece out.
+
+        Parameters
+        ----------
+        by : {"item", "annotation", "worker"}
+            What is left out at a time.
+        refit : bool
+            Fit again without each piece for which importance sampling is not reliable (Pareto k too high), and take
+            the exact value there.
+        seed : int
+            Seed of the refits.
+        progress : bool, optional
+            Show a progress bar of the refits; by default where somebody looks.
+
+        Returns
+        -------
+        Loo
+            ArviZ's result (``elpd``, ``se``, ``elpd_i``, ``pareto_k``), with ``advice`` in words.
+
+        Raises
+        ------
+        EngineError
+            For engines without draws; `kfold` does those.
+
+        Examples
+        --------
+        >>> import bayescrowd as bc
+        >>> fit = bc.fit(bc.datasets.load("anesthesia"), bc.DawidSkene(confusion_prior=bc.diagonal(3, 1)),
+        ...              engine="gibbs", seed=1)
+        >>> -255 < fit.loo().elpd < -225
+        True
+        """
+        from bayescrowd.criticism.loo import loo
+
+        return loo(self._tree, by=by, refit=refit, seed=seed, progress=progress)
+
+    def kfold(self, *, folds: int = 10, by: str = "item", seed: int = 0, progress: bool | None = None) -> "KFold":
+        """Estimate how well the model predicts labels that it has not seen, by fitting again without each fold.
+
+        Works for every engine that fits a model, point estimates too.
+
+        Parameters
+        ----------
+        folds : int
+            Number of parts into which the pieces are cut at random; so many fits are made.
+        by : {"item", "annotation", "worker"}
+            What the pieces are.
+        seed : int
+            Seed of the folds and of the fits.
+        progress : bool, optional
+            Show a progress bar; by default where somebody looks.
+
+        Returns
+        -------
+        KFold
+            ArviZ's result (``elpd``, ``se``, ``elpd_i``), with ``advice`` in words.
+
+        Raises
+        ------
+        EngineError
+            For methods that are no engine, such as majority vote.
+
+        Examples
+        --------
+        >>> import bayescrowd as bc
+        >>> -270 < bc.fit(bc.datasets.load("anesthesia")).kfold(folds=3).elpd < -220
+        True
+        """
+        from bayescrowd.criticism.kfold import kfold
+
+        return kfold(self._tree, folds=folds, by=by, seed=seed, progress=progress)
+
+    def posterior_predictive(self, *, draws: int = 200, seed: int = 0) -> xr.DataTree:
+        """Draw labels as the fitted model would have them, for ArviZ's ``plot_ppc_*``.
+
+        Parameters
+        ----------
+        draws : int
+            How many replications of the label table, of draws spread evenly over the chains.
+        seed : int
+            Seed of the replications.
+
+        Returns
+        -------
+        DataTree
+            The result with a group ``posterior_predictive`` and ``observed_data`` to match.
+
+        Raises
+        ------
+        ModelError
+            For methods without a model.
+
+        Examples
+        --------
+        >>> import bayescrowd as bc
+        >>> fit = bc.fit(bc.datasets.load("anesthesia"))
+        >>> "posterior_predictive" in fit.posterior_predictive(draws=20).children
+        True
+        """
+        from bayescrowd.criticism.predictive import posterior_predictive
+
+        return posterior_predictive(self._tree, draws=draws, seed=seed)
+
+    def predictive_checks(
+        self,
+        statistics: Sequence[Any] = ("agreement", "splits", "shares"),
+        *,
+        draws: int = 200,
+        seed: int = 0,
+    ) -> "PredictiveChecks":
+        """Compare the labels with replications by the fitted model: what it fails to reproduce.
+
+        Parameters
+        ----------
+        statistics : sequence of str or callable
+            ``"agreement"`` of every pair of workers, ``"splits"`` of the votes on an item, ``"shares"`` of the label
+            values of every worker; or functions of your own.
+        draws : int
+            How many replications.
+        seed : int
+            Seed of the replications.
+
+        Returns
+        -------
+        PredictiveChecks
+            Name -> check: table of observed and expected values, discrepancy, p-value, and a sentence. Print it.
+
+        Raises
+        ------
+        ModelError
+            For methods without a model.
+
+        Examples
+        --------
+        >>> import bayescrowd as bc
+        >>> checks = bc.fit(bc.datasets.load("caries"), bc.DawidSkene()).predictive_checks()
+        >>> checks["agreement"].p_value < .05
+        True
+        """
+        from bayescrowd.criticism.checks import predictive_checks
+
+        return predictive_checks(self._tree, statistics, draws=draws, seed=seed)
+
+    def dependence(self, truth: Any = None, *, interval: float = 0.89, seed: int = 0) -> "Dependence":
+        """Tell whether workers err together, and how many independent workers the panel is worth.
+
+        Parameters
+        ----------
+        truth : Series, dict or True, optional
+            Item -> true class; True takes ``labels.truth``. Without it gold is used, and without gold the labels
+            alone, which bound the answer by what one assumes (``prior_driven``).
+        interval : float
+            Probability of the intervals.
+        seed : int
+            Seed of the bootstrap.
+
+        Returns
+        -------
+        Dependence
+            Print it; ``effective`` panel size with interval, ``pairs``, ``groups`` of workers that copy.
+
+        Raises
+        ------
+        LabelError
+            For items and classes of ``truth`` that the fit does not know.
+
+        Examples
+        --------
+        >>> import bayescrowd as bc
+        >>> found = bc.fit(bc.datasets.load("anesthesia")).dependence()
+        >>> found.prior_driven
+        True
+        """
+        from bayescrowd.criticism.dependence import dependence
+
+        return dependence(self._tree, truth, interval=interval, seed=seed)
+
+    def calibration(self, truth: Any = None, *, bins: int = 10, interval: float = 0.89, seed: int = 0) -> "Calibration":
+        """Score the class probabilities against known classes: whether they are right as often as they say.
+
+        Parameters
+        ----------
+        truth : Series or dict, optional
+            Item -> true class; by default ``labels.truth``. Gold that the fit used is left out.
+        bins : int
+            Number of bins of the reliability curve.
+        interval : float
+            Probability of the intervals.
+        seed : int
+            Seed of the bootstrap.
+
+        Returns
+        -------
+        Calibration
+            Print it; ``scores``, ``by_class``, ``curve``.
+
+        Raises
+        ------
+        LabelError
+            Without known classes, or for items and classes that the fit does not know.
+
+        Examples
+        --------
+        >>> import bayescrowd as bc
+        >>> crowd = bc.simulate(bc.DawidSkene(confusion_prior=bc.diagonal(8, 1)), n_items=300, n_workers=5, seed=1)
+        >>> bool(bc.fit(crowd.labels).calibration().scores.loc["log_loss", "value"] < .5)
+        True
+        """
+        from bayescrowd.criticism.calibration import calibration
+
+        return calibration(self._tree, truth, bins=bins, interval=interval, seed=seed)
+
+    def sensitivity(
+        self, *, threshold: float = 0.05, quantities: Sequence[str] | Mapping[str, xr.DataArray] | None = None
+    ) -> pd.DataFrame:
+        """Tell how much the result would move if prior or labels counted a little more or less (power-scaling).
+
+        Parameters
+        ----------
+        threshold : float
+            Sensitivity above which a quantity is named.
+        quantities : sequence of str or dict, optional
+            Variables of the posterior, or name -> draws [chain, draw]; by default prevalence and the workers'
+            accuracies.
+
+        Returns
+        -------
+        DataFrame by quantity
+            ``prior``, ``likelihood`` (sensitivities), ``diagnosis``, ``remedy``.
+
+        Raises
+        ------
+        EngineError
+            For engines without draws of the posterior.
+
+        Examples
+        --------
+        >>> import bayescrowd as bc
+        >>> fit = bc.fit(bc.datasets.load("anesthesia"), bc.DawidSkene(confusion_prior=bc.diagonal(3, 1)),
+        ...              engine="gibbs", seed=1)
+        >>> {"prior", "likelihood", "diagnosis"} <= set(fit.sensitivity().columns)
+        True
+        """
+        from bayescrowd.criticism.sensitivity import sensitivity
+
+        return sensitivity(self._tree, threshold=threshold, quantities=quantities)
+
+    def report(self, path: str | Path, *, truth: Any = None, seed: int = 0) -> None:
+        """Write one self-contained page: verdict, tables and pictures, for people without Python.
+
+        Parameters
+        ----------
+        path : str or Path
+            Name of the HTML file; an existing one is replaced.
+        truth : Series or dict, optional
+            Item -> true class, for the part on calibration; by default ``labels.truth`` where there is one.
+        seed : int
+            Seed of replications and resampling.
+
+        Raises
+        ------
+        BayescrowdError
+            Where the folder does not exist or cannot be written to, or the extra ``plots`` is not installed.
+
+        Examples
+        --------
+        >>> import bayescrowd as bc, tempfile, os
+        >>> path = os.path.join(tempfile.mkdtemp(), "report.html")
+        >>> bc.fit(bc.datasets.load("anesthesia")).report(path)
+        >>> open(path, encoding="utf-8").read().startswith("<!DOCTYPE html>")
+        True
+        """
+        from bayescrowd.report.page import write
+
+        write(self._tree, path, truth=truth, seed=seed)

@@ -1,0 +1,365 @@
+"""The parts of a page about a result; each is left out, or says why, where there is nothing to show."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from bayescrowd import plots
+from bayescrowd.criticism import calibration as calibrating
+from bayescrowd.criticism import checks as checking
+from bayescrowd.criticism import dependence as depending
+from bayescrowd.criticism.convergence import diagnose
+from bayescrowd.criticism.report import Diagnosis
+from bayescrowd.decisions.consensus import consensus
+from bayescrowd.decisions.workers import workers as worker_table
+from bayescrowd.errors import BayescrowdError
+from bayescrowd.report.markup import Markup, bullet_list, cards, element, join, number, percent, picture, table
+from bayescrowd.results.tree import ids, n_labels_of, values
+from bayescrowd.results.votes import vote_shares
+from bayescrowd.results.words import count_of
+
+__all__ = [
+    "calibration",
+    "checks",
+    "classes",
+    "dependence",
+    "explanations",
+    "figures",
+    "items",
+    "verdict",
+    "workers",
+]
+
+_SURE = 0.95
+_MOST_WORKERS = 50
+_MOST_ITEMS = 25
+_EXPLAINED = 3
+_LARGE = 300_000
+"""Labels above which replications are left out: a page is to be made in a minute."""
+
+
+def _or_why(section: Callable[..., Markup | None]) -> Callable[..., Markup | None]:
+    """Let a part that cannot be made say why, in its place."""
+
+    @functools.wraps(section)
+    def made(*arguments: Any, **options: Any) -> Markup | None:
+        try:
+            return section(*arguments, **options)
+        except BayescrowdError as error:
+            return element("p", f"Not shown: {error}", class_="soft")
+
+    return made
+
+
+def verdict(tree: xr.DataTree) -> Markup:
+    """Say whether the result can be used, and everything that was found.
+
+    Parameters
+    ----------
+    tree : DataTree
+        A result.
+
+    Returns
+    -------
+    Markup
+        The verdict, and the findings with what to do.
+    """
+    found = diagnose(tree, random_start=n_annotations(tree) <= _LARGE)
+    problems = len(found.problems)
+    cautions = sum(finding.severity == "caution" for finding in found.findings)
+    if problems:
+        kind, text = "bad", f"Do not use this result as it is: {count_of(problems, 'problem')}."
+    elif cautions:
+        kind, text = "care", f"Usable with care: {count_of(cautions, 'thing')} to know."
+    else:
+        kind, text = "good", "Nothing speaks against using this result."
+    return join([element("div", element("strong", text), class_=f"verdict {kind}"), _findings(found)])
+
+
+def _findings(found: Diagnosis) -> Markup:
+    def shown(finding: Any) -> Markup:
+        remedy = [element("em", f"What to do: {finding.remedy}")] if finding.remedy else []
+        tag = element("span", finding.severity, class_="tag")
+        return element("li", tag, finding.text, *remedy, class_=finding.severity)
+
+    urgent = [finding for finding in found.findings if finding.severity != "note"]
+    notes = [finding for finding in found.findings if finding.severity == "note"]
+    parts: list[object] = [element("ul", *map(shown, urgent), class_="findings")] if urgent else []
+    if notes:
+        listed = element("ul", *map(shown, notes), class_="findings")
+        parts.append(element("details", element("summary", count_of(len(notes), "note")), listed))
+    return join(parts)
+
+
+def figures(tree: xr.DataTree) -> Markup:
+    """Show the few numbers that matter.
+
+    Parameters
+    ----------
+    tree : DataTree
+        A result.
+
+    Returns
+    -------
+    Markup
+        Cards.
+    """
+    top = _probability(tree).max(axis=1)
+    sizes = tree["observed_data"].dataset.sizes
+    answer = consensus(tree)
+    differs = (answer["class"] != answer["majority"]) & answer["majority"].notna() & ~answer["tie"]
+    return cards(
+        [
+            (f"{sizes['item']:,}", "items"),
+            (f"{sizes['worker']:,}", "workers"),
+            (number(sizes["annotation"] / max(sizes["item"], 1), 1), "labels per item"),
+            (percent(float(top.mean())), "of the classes are right, by the model's own account"),
+            (percent(float((top > _SURE).mean())), f"of the items are sure (above {_SURE:.0%})"),
+            (f"{int(differs.sum()):,}", "items differ from a clear majority vote"),
+        ]
+    )
+
+
+def classes(tree: xr.DataTree) -> Markup:
+    """Compare the shares of the classes with those of the votes.
+
+    Parameters
+    ----------
+    tree : DataTree
+        A result.
+
+    Returns
+    -------
+    Markup
+        A table.
+    """
+    probability = _probability(tree)
+    voted = n_labels_of(tree, "item") > 0
+    votes = vote_shares(tree)[voted].mean(axis=0) if voted.any() else np.full(probability.shape[1], np.nan)
+    first = np.bincount(probability.argmax(axis=1), minlength=probability.shape[1])
+    rows = [
+        (name, percent(votes[code], 1), percent(share, 1), number(first[code], 0))
+        for code, (name, share) in enumerate(zip(ids(tree, "class"), probability.mean(axis=0), strict=True))
+    ]
+    return table(("class", "share of the votes", "share by the model", "items where it leads"), rows)
+
+
+@_or_why
+def workers(tree: xr.DataTree) -> Markup:
+    """Report on the workers, those to look at first.
+
+    Parameters
+    ----------
+    tree : DataTree
+        A result.
+
+    Returns
+    -------
+    Markup
+        Picture and table.
+    """
+    frame = worker_table(tree)
+    spam, against = frame["p_spammer"] > 0.5, frame["p_adversary"] > 0.5
+    said = f"{count_of(int(spam.sum()), 'worker')} look like spammers, {count_of(int(against.sum()), 'worker')} like "
+    said += "adversaries."
+    if frame[["p_spammer", "p_adversary"]].isna().all(axis=None):
+        said = str(frame.attrs.get("intervals", "This method gives no probabilities that a worker is a spammer."))
+    order = frame.sort_values("accuracy", kind="stable").index
+    chosen = frame.loc[order[:_MOST_WORKERS]]
+    rows = [
+        (
+            name,
+            number(row["n_labels"], 0),
+            percent(row["accuracy"]),
+            f"{percent(row['accuracy_lower'])} to {percent(row['accuracy_upper'])}",
+            number(row["informativeness"]),
+            percent(row["p_spammer"]),
+            percent(row["p_adversary"]),
+        )
+        for name, row in chosen.iterrows()
+    ]
+    marks = ["bad" if against[name] else "care" if spam[name] else None for name in chosen.index]
+    heads = ("worker", "labels", "accuracy", "between (89 %)", "bits per label", "P(spammer)", "P(adversary)")
+    which = "All workers" if len(frame) <= _MOST_WORKERS else f"The {_MOST_WORKERS} least accurate of {len(frame):,}"
+    shown = _picture(plots.plot_workers(tree), "Accuracy of the workers, with intervals where the method gives them.")
+    return join([element("p", said), shown, element("p", f"{which}:", class_="soft"), table(heads, rows, marks=marks)])
+
+
+@_or_why
+def items(tree: xr.DataTree) -> Markup:
+    """Report on the items, the least sure ones by name.
+
+    Parameters
+    ----------
+    tree : DataTree
+        A result.
+
+    Returns
+    -------
+    Markup
+        Pictures and table.
+    """
+    answer = consensus(tree)
+    order = answer.sort_values("probability", kind="stable").index[:_MOST_ITEMS]
+    rows = [
+        (
+            name,
+            row["class"],
+            percent(row["probability"]),
+            "none" if pd.isna(row["majority"]) else f"{row['majority']}{' (tied)' if row['tie'] else ''}",
+            number(row["n_labels"], 0),
+        )
+        for name, row in answer.loc[order].iterrows()
+    ]
+    lead = f"The {len(rows)} least sure items; these are worth another label or a look:"
+    return join(
+        [
+            _picture(plots.plot_items(tree), "How sure the class of each item is."),
+            _picture(plots.plot_certainty(tree), "Certainty against the number of labels."),
+            element("p", lead, class_="soft"),
+            table(("item", "class", "probability", "majority vote", "labels"), rows),
+        ]
+    )
+
+
+@_or_why
+def explanations(tree: xr.DataTree) -> Markup | None:
+    """Explain the classes of a few items: those that differ from the vote first, then the least sure.
+
+    Parameters
+    ----------
+    tree : DataTree
+        A result.
+
+    Returns
+    -------
+    Markup or None
+        Pictures; None without items that have labels.
+    """
+    answer = consensus(tree)
+    differs = (answer["class"] != answer["majority"]) & answer["majority"].notna()
+    ranked = (
+        answer.assign(differs=~differs).query("n_labels > 0").sort_values(["differs", "probability"], kind="stable")
+    )
+    if ranked.empty:
+        return None
+    shown = [
+        _picture(plots.plot_explanation(tree, name), f"Item {name}: what speaks for each class.")
+        for name in ranked.index[:_EXPLAINED]
+    ]
+    return join(shown)
+
+
+@_or_why
+def checks(tree: xr.DataTree, seed: int) -> Markup:
+    """Compare the labels with what the fitted model would have said.
+
+    Parameters
+    ----------
+    tree : DataTree
+        A result.
+    seed : int
+        Of the replications.
+
+    Returns
+    -------
+    Markup
+        Sentences and pictures.
+    """
+    if n_annotations(tree) > _LARGE:
+        return element("p", f"Left out above {_LARGE:,} labels; in Python: fit.predictive_checks().", class_="soft")
+    found = checking.predictive_checks(tree, seed=seed)
+    shown = [
+        _picture(plots.plot_agreement(check), f"Observed and expected {name}.")
+        for name, check in found.items()
+        if len(check.table) and name != "shares"
+    ]
+    return join([bullet_list(check.sentence for check in found.values()), *shown])
+
+
+@_or_why
+def dependence(tree: xr.DataTree, truth: Any, seed: int) -> Markup:
+    """Tell whether workers err together.
+
+    Parameters
+    ----------
+    tree : DataTree
+        A result.
+    truth : Series, dict or None
+        Item -> true class.
+    seed : int
+        Of the bootstrap.
+
+    Returns
+    -------
+    Markup
+        Sentences.
+    """
+    return bullet_list(depending.dependence(tree, truth, seed=seed).sentences)
+
+
+@_or_why
+def calibration(tree: xr.DataTree, truth: Any, seed: int) -> Markup | None:
+    """Score the probabilities against known classes.
+
+    Parameters
+    ----------
+    tree : DataTree
+        A result.
+    truth : Series, dict or None
+        Item -> true class; by default the truth of the labels.
+    seed : int
+        Of the bootstrap.
+
+    Returns
+    -------
+    Markup or None
+        Sentences, picture, table; None where no class is known.
+    """
+    if truth is None and "truth" not in tree.children:
+        return None
+    found = calibrating.calibration(tree, truth, seed=seed)
+    rows = [
+        (
+            str(name).replace("_", " "),
+            number(row["value"], 3),
+            f"{number(row['lower'], 3)} to {number(row['upper'], 3)}",
+        )
+        for name, row in found.scores.iterrows()
+    ]
+    shown = _picture(plots.plot_reliability(found), "How often the leading class is right, by how sure it was.")
+    return join([bullet_list(found.sentences), shown, table(("score", "value", "from (89 %)", "to"), rows)])
+
+
+def n_annotations(tree: xr.DataTree) -> int:
+    """Count the labels.
+
+    Parameters
+    ----------
+    tree : DataTree
+        A result.
+
+    Returns
+    -------
+    int
+        Rows of the label table.
+    """
+    return int(tree["observed_data"].dataset.sizes["annotation"])
+
+
+def _probability(tree: xr.DataTree) -> np.ndarray:
+    return values(tree, "latent", "class_probability").astype(float)
+
+
+def _picture(collection: Any, text: str) -> Markup:
+    import matplotlib.pyplot as plt
+
+    figure = collection.viz["figure"].item()
+    try:
+        return picture(figure, text)
+    finally:
+        plt.close(figure)
