@@ -9,7 +9,7 @@ WHEEL := build/lint
 # Two processes of tests; a file's tests stay together, since they share what they have compiled.
 WORKERS := -n 2 --dist loadfile
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage test-fast lint bench bench-models paper-tables sbc study clean
+.PHONY: help demo test coverage test-fast lint bench bench-models paper-tables sbc study notebooks docs clean
 .NOTPARALLEL:
 
 # An environment whose interpreter has gone, or that was made for a checkout in another place, is made anew.
@@ -28,6 +28,8 @@ help:
 	@echo "make bench-models  every model under every engine on real sets, an hour; goes on where it was stopped"
 	@echo "make sbc        simulation-based calibration of every sampler on every model (writes docs/calibration.md)"
 	@echo "make study      moment estimators on simulated and real labels, as starts, on classifiers (writes docs/moments.md)"
+	@echo "make notebooks  run the notebooks again and keep their outputs"
+	@echo "make docs       write the pages that come from docstrings"
 	@echo "make clean      remove the environment and everything built"
 
 # The first interpreter that runs, is new enough and can make environments: a version manager's shim may be on the PATH
@@ -102,6 +104,12 @@ sbc: $(STAMPS)/test
 
 study: $(STAMPS)/bench
 	$(BIN)/python tests/study $(ARGS)
+
+notebooks: $(STAMPS)/test
+	$(BIN)/python notebooks/run.py $(ARGS)
+
+docs: $(STAMPS)/run
+	$(BIN)/python docs/reference.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .coverage .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
