@@ -1,0 +1,163 @@
+"""The notebooks: what is committed is clean, and they still run, with and without data from elsewhere."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "notebooks"
+PATHS = sorted(FOLDER.glob("[0-9]*.ipynb"))
+_SECONDS = 300
+"""For a notebook in fast mode; it takes a tenth of that on two quiet cores."""
+
+
+def _runner() -> Any:
+    """`notebooks/run.py`, which is a script beside the package."""
+    spec = importlib.util.spec_from_file_location("notebooks_run", FOLDER / "run.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def runner() -> Any:
+    return _runner()
+
+
+def _read(path: Path) -> Any:
+    return nbformat.read(path, as_version=4)
+
+
+def _needs_data(path: Path) -> bool:
+    """Whether a notebook looks for a set that is not shipped."""
+    return "DatasetError" in path.read_text(encoding="utf-8")
+
+
+CASES = [(path, with_data) for path in PATHS for with_data in ([False, True] if _needs_data(path) else [False])]
+
+
+def test_there_are_notebooks():
+    assert {path.stem[0] for path in PATHS} >= {"1", "3", "5"}
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+def test_a_committed_notebook_has_clean_outputs(path, runner):
+    book = _read(path)
+    nbformat.validate(book)
+    assert runner.faults(book) == []
+    # Nothing in it that a new run would change, or that tells who ran it.
+    text = path.read_text(encoding="utf-8")
+    assert nbformat.writes(runner.cleaned(book)) + "\n" == text
+    assert len(text.encode()) < runner.MOST_BYTES
+    ids = [cell.id for cell in book.cells]
+    assert len(set(ids)) == len(ids)
+    assert any("image/png" in output.get("data", {}) for cell in book.cells for output in cell.get("outputs", []))
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+def test_a_notebook_says_what_it_answers_and_what_was_learned(path):
+    book = _read(path)
+    first, last = book.cells[0], book.cells[-1]
+    assert first.cell_type == last.cell_type == "markdown"
+    assert first.source.startswith("# ")
+    assert "learned" in last.source.splitlines()[0].lower()
+    assert path.name in (FOLDER / "README.md").read_text(encoding="utf-8")
+    for cell in book.cells:
+        if cell.cell_type == "code":
+            assert len(cell.source.splitlines()) <= 45, "a reader loses the thread"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("path", "with_data"), CASES, ids=[f"{path.stem}-{'data' if data else 'bare'}" for path, data in CASES]
+)
+def test_a_notebook_runs_in_fast_mode(path, with_data, data_folder):
+    environment = {name: value for name, value in os.environ.items() if name != "BAYESCROWD_DATA"}
+    environment["BAYESCROWD_FAST"] = "1"
+    if with_data:
+        if data_folder is None:
+            pytest.skip("real data sets are not here: set BAYESCROWD_DATA")
+        environment["BAYESCROWD_DATA"] = str(data_folder)
+    before = path.read_bytes()
+    command = [sys.executable, str(FOLDER / "run.py"), path.stem, "--check"]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_SECONDS, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert path.read_bytes() == before
+
+
+def test_fast_outputs_are_not_kept(tmp_path):
+    environment = os.environ | {"BAYESCROWD_FAST": "1"}
+    command = [sys.executable, str(FOLDER / "run.py")]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 2
+    assert "--check" in ended.stderr
+
+
+def _book(*outputs: Any) -> Any:
+    cell = nbformat.v4.new_code_cell("1 + 1", execution_count=1, outputs=list(outputs))
+    return nbformat.v4.new_notebook(cells=[cell])
+
+
+def _stream(text: str, name: str = "stdout") -> Any:
+    return nbformat.v4.new_output("stream", name=name, text=text)
+
+
+def _shown(**data: str) -> Any:
+    return nbformat.v4.new_output("display_data", data={kind.replace("_", "/"): text for kind, text in data.items()})
+
+
+@pytest.mark.parametrize(
+    ("output", "says"),
+    [
+        (_stream("x", "stderr"), "warns"),
+        (_stream("/a/b.py:3: UserWarning: look out"), "warns"),
+        (nbformat.v4.new_output("error", ename="ValueError", evalue="no", traceback=[]), "fails: ValueError: no"),
+        (_stream("saved to /home/ann/fit.nc"), "/home/"),
+        (_shown(text_plain="<object at 0x7f21a9e0b0d0>"), "0x7f21a9e0b0d0"),
+        (_shown(text_html="<p>/tmp/x1/fit.nc</p>"), "/tmp/"),
+        (_stream(str(ROOT)), str(ROOT)),
+    ],
+)
+def test_the_runner_sees_what_must_not_be_kept(runner, output, says):
+    (fault,) = runner.faults(_book(output))[:1]
+    assert says in fault
+    assert "code cell 1 ('1 + 1')" in fault
+
+
+def test_the_runner_sees_cells_that_were_not_run(runner):
+    book = _book(_stream("2"))
+    assert runner.faults(book) == []
+    book.cells[0].execution_count = 3
+    assert "not run in order" in runner.faults(book)[0]
+    assert runner.faults(_book()) == ["there are no outputs"]
+
+
+def test_cleaning_takes_out_machine_and_progress(runner):
+    bar = _shown(text_plain="")
+    widget = nbformat.v4.new_output("display_data", data={"application/vnd.jupyter.widget-view+json": {}})
+    picture = nbformat.v4.new_output("display_data", data={"image/png": "", "text/plain": ""}, metadata={"needs": "x"})
+    book = _book(bar, widget, picture, _stream("2"))
+    book.metadata = {"kernelspec": {"name": "mine"}, "widgets": {}}
+    book.cells[0].metadata = {"execution": {"iopub.execute_input": "2026-01-01"}, "tags": ["kept"]}
+    runner.cleaned(book)
+    assert [output.output_type for output in book.cells[0].outputs] == ["display_data", "stream"]
+    assert book.cells[0].outputs[0].metadata == {}
+    assert book.cells[0].metadata == {"tags": ["kept"]}
+    assert set(book.metadata) == {"kernelspec", "language_info"}
+    assert book.metadata.kernelspec.name == "python3"
+
+
+def test_notebooks_are_found_by_number_name_and_path(runner):
+    by_number = runner.notebooks(["1"])
+    assert by_number == runner.notebooks(["1_first_fit"]) == runner.notebooks(["notebooks/1_first_fit.ipynb"])
+    assert runner.notebooks() == PATHS
+    with pytest.raises(SystemExit, match="no notebook 'x'"):
+        runner.notebooks(["x"])
