@@ -46,6 +46,7 @@ _COMPILED_MOST = {
     "test_annotations",
     "test_bcc",
     "test_collapsed_vi",
+    "test_conventions",
     "test_density",
     "test_em",
     "test_engines",

@@ -111,7 +111,8 @@ WHY: dict[tuple[str, str], str] = {
     ("rte", "Fixed-IDBLA, flat priors"): "three items of 800",
     ("rte", "MultiSPA-KL"): "pairs weigh by their items here, equally there",
     ("trec", "EigenRatio"): (
-        "the printed figure is the share of the last class: two workers without partners turn every score into 0 / 0"
+        "the printed figure is the share of the first class: two workers without partners turn every score into 0 / 0, "
+        "and every item falls to the last"
     ),
     ("trec", "MultiSPA"): (
         "not reproduced: an independent recomputation by the released rules gives 34.07; many workers have too few "
