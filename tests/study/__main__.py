@@ -97,8 +97,8 @@ def _rates(trials: int) -> str:
         f"{_RATE_SIZES[-1]:,}, which is -1 for an efficient estimator; in brackets the error at "
         f"{_RATE_SIZES[-1]:,} items. Maximum likelihood (em) and the posterior mean (vb), with flat priors, have it "
         "everywhere. KL has it for two classes and where some confusions are zero: elsewhere second moments leave a "
-        "rotation open, along which the objective stays the same, and where KL ends depends on its start. The likelihood closes the gap: "
-        "polish with a few passes of EM.\n",
+        "rotation open, along which the objective stays the same, and where KL ends depends on its start. The "
+        "likelihood closes the gap: polish with a few passes of EM.\n",
         "| | multispa-kl, to the end | em | vb |",
         "|---|---|---|---|",
     ]
