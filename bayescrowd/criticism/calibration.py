@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bayescrowd.criticism.calibration_report import Calibration, sentences
-from bayescrowd.criticism.known import known_classes
-from bayescrowd.criticism.scoring import (
+from bayescrowd.criticism._calibration_report import Calibration, sentences
+from bayescrowd.criticism._known import known_classes
+from bayescrowd.criticism._scoring import (
     SMALLEST,
     SURE,
     Forecasts,
@@ -20,7 +20,7 @@ from bayescrowd.criticism.scoring import (
     weights_of_resamples,
     wilson,
 )
-from bayescrowd.criticism.scoring_references import TEMPERATURES, Chance, by_chance, temper
+from bayescrowd.criticism._scoring_references import TEMPERATURES, Chance, by_chance, temper
 from bayescrowd.decisions.arguments import check_interval, check_seed
 from bayescrowd.errors import EngineError, LabelError
 from bayescrowd.results.tree import ids, n_labels_of, values

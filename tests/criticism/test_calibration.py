@@ -8,9 +8,9 @@ import pytest
 from fitted import made_point, tree_of
 
 import bayescrowd as bc
-from bayescrowd.criticism import scoring
+from bayescrowd.criticism import _scoring as scoring
+from bayescrowd.criticism._scoring import equal_mass_bins, units, wilson
 from bayescrowd.criticism.calibration import calibration
-from bayescrowd.criticism.scoring import equal_mass_bins, units, wilson
 from bayescrowd.errors import EngineError, LabelError
 
 PARTS = ["reliability", "resolution", "uncertainty", "within_bins"]

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bayescrowd.criticism.scoring import SMALLEST, SURE
-from bayescrowd.criticism.scoring_references import Chance
+from bayescrowd.criticism._scoring import SMALLEST, SURE
+from bayescrowd.criticism._scoring_references import Chance
 from bayescrowd.errors import shorten
 from bayescrowd.results.tree import parameter_group
 from bayescrowd.results.words import count_of

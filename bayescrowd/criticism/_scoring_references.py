@@ -6,7 +6,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import log_softmax
 
-from bayescrowd.criticism.scoring import CHUNK, RESAMPLES, SMALLEST, SURE, Forecasts
+from bayescrowd.criticism._scoring import CHUNK, RESAMPLES, SMALLEST, SURE, Forecasts
 
 __all__ = ["TEMPERATURES", "Chance", "Temperature", "by_chance", "temper"]
 
