@@ -8,7 +8,6 @@ import pandas as pd
 import xarray as xr
 
 from bayescrowd.criticism._calibration_report import Calibration, sentences
-from bayescrowd.criticism._known import known_classes
 from bayescrowd.criticism._scoring import (
     SMALLEST,
     SURE,
@@ -21,6 +20,7 @@ from bayescrowd.criticism._scoring import (
     wilson,
 )
 from bayescrowd.criticism._scoring_references import TEMPERATURES, Chance, by_chance, temper
+from bayescrowd.criticism.known import known_classes
 from bayescrowd.decisions.arguments import check_interval, check_seed
 from bayescrowd.errors import EngineError, LabelError
 from bayescrowd.results.tree import ids, n_labels_of, values
