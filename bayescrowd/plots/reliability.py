@@ -1,0 +1,180 @@
+"""Is 90 % sure right in 90 % of cases? Accuracy against confidence."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from arviz_plots.plot_collection import PlotCollection
+from matplotlib.lines import Line2D
+
+from bayescrowd.errors import BayescrowdError
+from bayescrowd.plots._colours import FAINT, MAIN, MUTED
+from bayescrowd.plots._shared import Picture, percent_axis, plain_axes
+from bayescrowd.plots._text import percent
+from bayescrowd.results.words import count_of
+
+__all__ = ["plot_reliability"]
+
+_HEADLINES = (
+    ("log_loss", "log loss"),
+    ("brier", "Brier score"),
+    ("calibration_error", "calibration error"),
+    ("confidently_wrong", "confidently wrong"),
+)
+
+
+def plot_reliability(
+    calibration: Any,
+    *,
+    backend: str | None = None,
+    plot_collection: PlotCollection | None = None,
+    visuals: Mapping[str, Any] | None = None,
+    **pc_kwargs: Any,
+) -> PlotCollection:
+    r"""Show whether the probabilities can be taken at their word: accuracy against confidence, with intervals.
+
+    Below the diagonal the fit is surer than it should be. A second panel has the number of items by confidence.
+
+    Parameters
+    ----------
+    calibration : Calibration
+        What ``fit.calibration()`` returns.
+    backend : {"matplotlib"}, optional
+        The one that there is.
+    plot_collection : PlotCollection, optional
+        Draw into this one; it needs a panel for ``panel`` "accuracy" and one for "items".
+    visuals : dict, optional
+        What to leave out (False) or to draw otherwise (a dict of matplotlib's keyword arguments): ``diagonal``,
+        ``interval``, ``accuracy``, ``n_items``, ``scores``, ``title``, ``subtitle``, ``note``, ``legend``.
+    **pc_kwargs
+        For `arviz_plots.PlotCollection.grid`, e.g. ``figure_kwargs={"figsize": (5, 6)}``.
+
+    Returns
+    -------
+    PlotCollection
+        Its ``data`` are the curve.
+
+    Raises
+    ------
+    BayescrowdError
+        For anything but a calibration.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from types import SimpleNamespace
+    >>> from bayescrowd.plots import plot_reliability
+    >>> curve = pd.DataFrame({"lower": [0.5], "upper": [1.0], "n_items": [9], "confidence": [0.9], "accuracy": [0.8],
+    ...                       "accuracy_lower": [0.6], "accuracy_upper": [0.95]})
+    >>> scores = pd.DataFrame({"value": [0.8, 0.9]}, index=["accuracy", "confidence"])
+    >>> picture = plot_reliability(SimpleNamespace(curve=curve, scores=scores))
+    >>> picture.viz["title"].item().get_text()
+    'Overconfident: 90\xa0% sure, 80\xa0% right'
+    """
+    curve, scores = getattr(calibration, "curve", None), getattr(calibration, "scores", None)
+    if curve is None or scores is None:
+        raise BayescrowdError(
+            f"this picture takes what fit.calibration() returns, not {type(calibration).__name__}: call "
+            "plot_reliability(fit.calibration(truth))"
+        )
+    curve = curve[curve["n_items"] > 0].reset_index(drop=True)
+    names = ("lower", "upper", "n_items", "confidence", "accuracy", "accuracy_lower", "accuracy_upper")
+    data = xr.Dataset({name: ("bin", curve[name].to_numpy(float)) for name in names}, {"bin": np.arange(len(curve))})
+    picture = Picture(
+        data.expand_dims(panel=["accuracy", "items"]),
+        (5.6, 6.6),
+        ["diagonal", "interval", "accuracy", "n_items", "scores"],
+        rows=["panel"],
+        sharex=True,
+        height_ratios=[4, 1],
+        backend=backend,
+        plot_collection=plot_collection,
+        visuals=visuals,
+        pc_kwargs=pc_kwargs,
+    )
+    top, bottom = picture.axes(panel="accuracy"), picture.axes(panel="items")
+    plain_axes(top, "both")
+    plain_axes(bottom, "y")
+    here: dict[str, Any] = {"coords": {"panel": "accuracy"}}
+    table = data.to_dataarray("statistic", name="curve")
+    start = max(0.0, min(0.5, *(data[name].min().item() for name in ("lower", "accuracy", "accuracy_lower")), 1.0))
+    start = np.floor(start * 20) / 20 if len(curve) else 0.0
+    picture.draw(
+        "diagonal", _diagonal, xr.DataArray(start, name="diagonal"), **here, color=MUTED, linestyle=(0, (4, 3))
+    )
+    picture.draw("interval", _intervals, table, **here, color=MAIN, linewidth=2, alpha=0.5)
+    picture.draw("accuracy", _curve, table, **here, color=MAIN, linewidth=1.2)
+    picture.draw("n_items", _bars, table, coords={"panel": "items"}, color=MAIN, alpha=0.55, linewidth=5)
+    picture.draw("scores", _scores, xr.DataArray(0.0, name="scores"), **here, scores=scores, fontsize=8)
+    top.set(xlim=(start - 0.02, 1.02), ylim=(start - 0.02, 1.02))
+    top.set_ylabel("accuracy: how often right", fontsize=9)
+    bottom.set_ylabel("items", fontsize=9)
+    bottom.set_xlabel("confidence: probability of the leading class", fontsize=9)
+    percent_axis(top, "y")
+    percent_axis(bottom, "x")
+    n = int(data["n_items"].sum())
+    return picture.finish(
+        _finding(scores),
+        f"{count_of(n, 'item')} with known class, in {count_of(len(curve), 'bin')} by confidence",
+        "Points below the diagonal: surer than right. Lines: intervals of the accuracy; below, the width of each bin.",
+        [
+            Line2D([], [], color=MAIN, marker="o", markersize=5, label="found, with interval"),
+            Line2D([], [], color=MUTED, linestyle="--", label="as sure as right"),
+        ],
+    )
+
+
+def _diagonal(da: xr.DataArray, target: Any, **options: Any) -> Any:
+    return target.plot([da.item(), 1], [da.item(), 1], **{"linewidth": 1.2, "zorder": 1} | options)[0]
+
+
+def _intervals(da: xr.DataArray, target: Any, **options: Any) -> Any:
+    x, low, high = (da.sel(statistic=name).to_numpy() for name in ("confidence", "accuracy_lower", "accuracy_upper"))
+    return target.vlines(x, low, high, **{"zorder": 2} | options)
+
+
+def _curve(da: xr.DataArray, target: Any, **options: Any) -> Any:
+    x, y = (da.sel(statistic=name).to_numpy() for name in ("confidence", "accuracy"))
+    return target.plot(x, y, **{"marker": "o", "markersize": 6, "zorder": 3} | options)[0]
+
+
+def _bars(da: xr.DataArray, target: Any, **options: Any) -> Any:
+    """Draw a bar at the mean confidence of each bin, and on its top a line as wide as the bin."""
+    low, high, mean, count = (da.sel(statistic=name).to_numpy() for name in ("lower", "upper", "confidence", "n_items"))
+    target.hlines(count, low, high, color=options.get("color", MAIN), linewidth=1, zorder=2)
+    target.set_ylim(0, 1.12 * max(1.0, count.max(initial=1)))
+    return target.vlines(mean, 0, count, **{"zorder": 2} | options)
+
+
+def _scores(da: xr.DataArray, target: Any, *, scores: Any, **options: Any) -> Any:
+    lines = []
+    for name, words in _HEADLINES:
+        if name in scores.index:
+            row = scores.loc[name]
+            show = percent if name in ("confidently_wrong", "calibration_error") else lambda value: f"{value:.3f}"
+            between = ""
+            if "lower" in row and np.isfinite(row["lower"]):
+                between = f" ({show(row['lower'])} to {show(row['upper'])})"
+            if name == "calibration_error" and "expected" in row and np.isfinite(row["expected"]):
+                between += f"; by chance {show(row['expected'])}"
+            lines.append(f"{words} {show(row['value'])}{between}")
+    box = {"facecolor": target.get_facecolor(), "edgecolor": FAINT, "alpha": 0.9, "boxstyle": "round"}
+    place = {"transform": target.transAxes, "va": "top", "ha": "left", "linespacing": 1.5, "bbox": box, "zorder": 4}
+    return target.text(0.03, 0.97, "\n".join(lines), **place | options)
+
+
+def _finding(scores: Any) -> str:
+    confidence, accuracy = (float(scores.loc[name, "value"]) for name in ("confidence", "accuracy"))
+    words = f"{percent(confidence)} sure, {percent(accuracy)} right"
+    gap = confidence - accuracy
+    sure = abs(gap) >= 0.005
+    if "lower" in scores.columns:
+        if "overconfidence" in scores.index:
+            low, high = (float(scores.loc["overconfidence", end]) for end in ("lower", "upper"))
+        else:
+            low, high = (confidence - float(scores.loc["accuracy", end]) for end in ("upper", "lower"))
+        sure = sure and not low <= 0 <= high
+    if not sure:
+        return f"As sure as right: {words}"
+    return f"{'Overconfident' if confidence > accuracy else 'Underconfident'}: {words}"
