@@ -18,6 +18,7 @@ shows most reliably. This report says
 Where second moments leave something open, the likelihood of all labels and the prior decide; nobody is refused.
 """
 
+import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +27,7 @@ import pandas as pd
 import xarray as xr
 
 from bayescrowd.criticism import graph_findings, pair_findings
+from bayescrowd.criticism.modes import takes_starts
 from bayescrowd.criticism.report import Finding, ordered
 from bayescrowd.criticism.scattering import longest, two_sides
 from bayescrowd.data.labels import CrowdLabels
@@ -192,6 +194,15 @@ def of_the_fit(tree: xr.DataTree) -> list[Finding]:
     if not (np.isfinite(confusion).all() and np.isfinite(mean["prevalence"]).all()):
         return []
     found = list(_report(labels, pairs, confusion, mean["prevalence"].to_numpy().astype(float)).findings)
+    if takes_starts(tree):
+        # The likelihood uses more than pairs: what successive projection cannot find is no fault of this result.
+        remedy = "give gold items of these classes, or ask workers who know them"
+        found = [
+            dataclasses.replace(finding, severity="note", remedy=remedy)
+            if finding.code == "no-certificate"
+            else finding
+            for finding in found
+        ]
     spread = json_attribute(tree, "details", {}).get("rotation_spread")
     if spread is not None and spread > _ROTATION:
         found.append(

@@ -160,7 +160,7 @@ def of_certificates(classes: pd.DataFrame) -> list[Finding]:
         ]
     if weak.empty:
         return []
-    said = ", ".join(f"{name!r} {value:.2f}" for name, value in zip(weak.index[:5], weak["certificate"], strict=False))
+    said = "; ".join(f"{name!r}, {value:.2f}" for name, value in zip(weak.index[:5], weak["certificate"], strict=False))
     return [
         Finding(
             "caution",

@@ -29,7 +29,7 @@ main { max-width: 64rem; margin: 0 auto; padding: 1.5rem 1rem 4rem; }
 h1 { font-size: 1.7rem; line-height: 1.25; margin: 0 0 .25rem; }
 h2 { font-size: 1.25rem; margin: 2.5rem 0 .5rem; padding-bottom: .25rem; border-bottom: 1px solid var(--line); }
 p, li { max-width: 46rem; overflow-wrap: anywhere; }
-.soft, figcaption { color: var(--soft); font-size: .9rem; }
+.soft { color: var(--soft); font-size: .9rem; }
 .verdict { border-left: .4rem solid var(--soft); background: var(--back); padding: .75rem 1rem; margin: 1.25rem 0; }
 .verdict strong { font-size: 1.15rem; }
 .verdict.good { border-color: var(--good); } .verdict.good strong { color: var(--good); }
@@ -238,7 +238,7 @@ def picture(figure: Any, text: str) -> Markup:
     figure : matplotlib Figure
         The picture.
     text : str
-        What it shows, for those who do not see it and as its caption.
+        What it shows, for those who do not see it; the picture has a title of its own.
 
     Returns
     -------
@@ -249,7 +249,7 @@ def picture(figure: Any, text: str) -> Markup:
     figure.savefig(buffer, format="png", dpi=110, bbox_inches="tight", metadata={"Software": None})
     data = base64.b64encode(buffer.getvalue()).decode("ascii")
     image = Markup(f'<img alt="{html.escape(text)}" src="data:image/png;base64,{data}">')
-    return element("figure", image, element("figcaption", text))
+    return element("figure", image)
 
 
 def document(title: str, body: Markup) -> str:

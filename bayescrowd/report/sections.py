@@ -34,9 +34,9 @@ __all__ = [
     "workers",
 ]
 
-_SURE = 0.95
+_SURE, _SURE_TEXT = 0.95, "95 %"
 _MOST_WORKERS = 50
-_MOST_ITEMS = 25
+_MOST_ITEMS, _LEAST_ITEMS = 25, 5
 _EXPLAINED = 3
 _LARGE = 300_000
 """Labels above which replications are left out: a page is to be made in a minute."""
@@ -118,7 +118,7 @@ def figures(tree: xr.DataTree) -> Markup:
             (f"{sizes['worker']:,}", "workers"),
             (number(sizes["annotation"] / max(sizes["item"], 1), 1), "labels per item"),
             (percent(float(top.mean())), "of the classes are right, by the model's own account"),
-            (percent(float((top > _SURE).mean())), f"of the items are sure (above {_SURE:.0%})"),
+            (percent(float((top > _SURE).mean())), f"of the items are sure (above {_SURE_TEXT})"),
             (f"{int(differs.sum()):,}", "items differ from a clear majority vote"),
         ]
     )
@@ -164,8 +164,7 @@ def workers(tree: xr.DataTree) -> Markup:
     """
     frame = worker_table(tree)
     spam, against = frame["p_spammer"] > 0.5, frame["p_adversary"] > 0.5
-    said = f"{count_of(int(spam.sum()), 'worker')} look like spammers, {count_of(int(against.sum()), 'worker')} like "
-    said += "adversaries."
+    said = f"By the odds {_look(spam, 'a spammer')}; {_look(against, 'an adversary')}."
     if frame[["p_spammer", "p_adversary"]].isna().all(axis=None):
         said = str(frame.attrs.get("intervals", "This method gives no probabilities that a worker is a spammer."))
     order = frame.sort_values("accuracy", kind="stable").index
@@ -204,7 +203,9 @@ def items(tree: xr.DataTree) -> Markup:
         Pictures and table.
     """
     answer = consensus(tree)
-    order = answer.sort_values("probability", kind="stable").index[:_MOST_ITEMS]
+    ranked = answer.sort_values("probability", kind="stable")
+    unsure = int((ranked["probability"] < _SURE).sum())
+    order = ranked.index[: min(max(unsure, _LEAST_ITEMS), _MOST_ITEMS)]
     rows = [
         (
             name,
@@ -215,11 +216,17 @@ def items(tree: xr.DataTree) -> Markup:
         )
         for name, row in answer.loc[order].iterrows()
     ]
-    lead = f"The {len(rows)} least sure items; these are worth another label or a look:"
+    few = unsure - len(rows)
+    lead = (
+        f"{count_of(unsure, 'item')} below {_SURE_TEXT}{f', {few:,} of them not shown' if few > 0 else ''}. The least "
+    )
+    lead += "sure are worth another label or a look:"
+    # Where all items have as many labels there is nothing to see.
+    varied = answer["n_labels"].nunique() > 1
     return join(
         [
             _picture(plots.plot_items(tree), "How sure the class of each item is."),
-            _picture(plots.plot_certainty(tree), "Certainty against the number of labels."),
+            _picture(plots.plot_certainty(tree), "Certainty against the number of labels.") if varied else Markup(),
             element("p", lead, class_="soft"),
             table(("item", "class", "probability", "majority vote", "labels"), rows),
         ]
@@ -353,6 +360,13 @@ def n_annotations(tree: xr.DataTree) -> int:
 
 def _probability(tree: xr.DataTree) -> np.ndarray:
     return values(tree, "latent", "class_probability").astype(float)
+
+
+def _look(marked: pd.Series, kind: str) -> str:
+    number = int(marked.sum())
+    if not number:
+        return f"no worker looks like {kind}"
+    return f"{count_of(number, 'worker')} {'looks' if number == 1 else 'look'} like {kind}"
 
 
 def _picture(collection: Any, text: str) -> Markup:

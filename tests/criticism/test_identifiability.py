@@ -223,3 +223,13 @@ def test_small_weights_do_not_make_everybody_a_spammer():
     table = pd.DataFrame(answers(random.integers(3, size=200), "abcd", random, 0.75, 3), columns=["item", "w", "label"])
     labels = bc.CrowdLabels.from_long(table.assign(v=0.3), item="item", worker="w", label="label", weight="v")
     assert "rank-one" not in codes(bc.identifiability(labels))
+
+
+def test_what_pairs_cannot_show_is_no_fault_of_a_likelihood() -> None:
+    labels = bc.datasets.load("anesthesia")
+    found = {engine: bc.fit(labels, engine=engine).diagnose().findings for engine in ("collapsed-vi", "multispa")}
+    severities = {
+        engine: {finding.severity for finding in findings if finding.code == "no-certificate"}
+        for engine, findings in found.items()
+    }
+    assert severities == {"collapsed-vi": {"note"}, "multispa": {"caution"}}
