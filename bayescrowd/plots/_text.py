@@ -63,13 +63,13 @@ def readable(values: Iterable[object], width: int | None = 26) -> list[str]:
     missing = _without_glyph(frozenset("".join(texts)))
     whole = ["".join(_shown(c, missing) for c in text) if text.strip() else repr(text) for text in texts]
     short = whole if width is None else [_shortened(text, width) for text in whole]
-    # Numbered only where shortening made two ids alike: a repeat of the same id is the same id.
-    of_short: dict[str, list[str]] = {}
-    for text, full in dict.fromkeys(zip(short, whole, strict=True)):
-        of_short.setdefault(text, []).append(full)
+    # Numbered where two ids look alike; a repeat of the same id is the same id.
+    alike: dict[str, list[str]] = {}
+    for text, key in dict.fromkeys(zip(short, map(repr, given), strict=True)):
+        alike.setdefault(text, []).append(key)
     out = [
-        text if len(of_short[text]) == 1 else f"{text} #{of_short[text].index(full) + 1}"
-        for text, full in zip(short, whole, strict=True)
+        text if len(alike[text]) == 1 else f"{text} #{alike[text].index(repr(value)) + 1}"
+        for text, value in zip(short, given, strict=True)
     ]
     return [text.replace("$", r"\$") for text in out]
 

@@ -33,7 +33,7 @@ def plot_certainty(
     seed: int = 0,
     ci_prob: float | None = None,
     backend: str | None = None,
-    plot_collection: PlotCollection | None = None,
+    plot_collection: Any = None,
     visuals: Mapping[str, Any] | None = None,
     **pc_kwargs: Any,
 ) -> PlotCollection:

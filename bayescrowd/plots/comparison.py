@@ -21,10 +21,10 @@ _SMALL = 4.0
 
 
 def plot_comparison(
-    table: pd.DataFrame,
+    table: Any,
     *,
     backend: str | None = None,
-    plot_collection: PlotCollection | None = None,
+    plot_collection: Any = None,
     visuals: Mapping[str, Any] | None = None,
     **pc_kwargs: Any,
 ) -> PlotCollection:
@@ -66,11 +66,10 @@ def plot_comparison(
     >>> plot_comparison(table).viz["title"].item().get_text()
     '“idbla” predicts labels best; “dawid-skene” is worse by 21.0 ± 5.0 nats'
     """
-    given: Any = table
-    if not isinstance(given, pd.DataFrame) or not {"elpd_diff", "dse"} <= set(table.columns) or not len(table):
+    if not isinstance(table, pd.DataFrame) or not {"elpd_diff", "dse"} <= set(table.columns) or not len(table):
         raise BayescrowdError(
             "this picture takes the table that bayescrowd.compare returns (columns elpd_diff, dse), not "
-            f"{type(given).__name__}: call plot_comparison(bc.compare({{'a': fit, 'b': other}}))"
+            f"{type(table).__name__}: call plot_comparison(bc.compare({{'a': fit, 'b': other}}))"
         )
     table = table.iloc[np.argsort(-table["elpd_diff"].to_numpy(float), kind="stable")]
     weighted = "weight" in table.columns

@@ -33,7 +33,7 @@ def plot_confusion(
     ci_prob: float | None = None,
     ci_kind: str | None = None,
     backend: str | None = None,
-    plot_collection: PlotCollection | None = None,
+    plot_collection: Any = None,
     visuals: Mapping[str, Any] | None = None,
     **pc_kwargs: Any,
 ) -> PlotCollection:
@@ -121,7 +121,7 @@ def plot_confusion(
             picture.draw("interval", _ends, table, artist_dims=grid, fontsize=6.5)
     room = max(10, int(14 * panel[0]) - 12)
     who = dict(zip(data["worker"].to_numpy().tolist(), readable(ids(tree, "worker")[rows], room), strict=True))
-    counts = dict(zip(data["worker"].to_numpy().tolist(), n_labels_of(tree, "worker")[rows], strict=True))
+    counts = dict(zip(data["worker"].to_numpy().tolist(), n_labels_of(tree, "worker")[rows].tolist(), strict=True))
     picture.draw("panel_title", _heads, table.isel(statistic=0), who=who, counts=counts, fontsize=8.5, loc="left")
     _dress(picture, data, names)
     return picture.finish(

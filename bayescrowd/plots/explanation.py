@@ -34,7 +34,7 @@ def plot_explanation(
     item: Hashable,
     *,
     backend: str | None = None,
-    plot_collection: PlotCollection | None = None,
+    plot_collection: Any = None,
     visuals: Mapping[str, Any] | None = None,
     **pc_kwargs: Any,
 ) -> PlotCollection:

@@ -33,7 +33,7 @@ def plot_graph(
     fit: Any,
     *,
     backend: str | None = None,
-    plot_collection: PlotCollection | None = None,
+    plot_collection: Any = None,
     visuals: Mapping[str, Any] | None = None,
     **pc_kwargs: Any,
 ) -> PlotCollection:
@@ -218,13 +218,13 @@ def _finding(table: pd.DataFrame, rows: np.ndarray, part: np.ndarray, n_edges: i
         return "There is one worker, and nobody to compare with"
     if not len(groups):
         return f"No two of the {n:,} workers have an item in common"
-    lonely = f"{alone:,} share{'s' if alone == 1 else ''} no item with anybody"
+    lonely = f"{count_of(alone, 'worker')} share{'s' if alone == 1 else ''} no item with anybody"
     if len(groups) > 1:
         listed = ", ".join(f"{count:,}" for count in groups[:4]) + (", ..." if len(groups) > 4 else "")
         start = f"The workers fall into {len(groups)} groups without common items ({listed} workers)"
         return f"{start}; {lonely}" if alone else start
     if alone:
-        return f"{lonely[0].upper()}{lonely[1:]}; the other {groups[0]:,} workers are connected"
+        return f"{lonely}; the other {groups[0]:,} workers are connected"
     pairs = n * (n - 1) // 2
     if n_edges == pairs:
         return (

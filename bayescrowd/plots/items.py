@@ -54,7 +54,7 @@ def plot_items(
     *,
     against: str = "majority",
     backend: str | None = None,
-    plot_collection: PlotCollection | None = None,
+    plot_collection: Any = None,
     visuals: Mapping[str, Any] | None = None,
     **pc_kwargs: Any,
 ) -> PlotCollection:
@@ -287,7 +287,7 @@ def _finding(data: xr.Dataset, against: str) -> str:
 
 
 def _note(n: int, panels: list[str]) -> str:
-    words = []
+    words = [f"Dashed: {percent(_SURE)}, from which an item counts as certain."]
     if n > _MOST_LINEAR:
         words.append("The axis of items is logarithmic.")
     below = {"agreement": "how many agree", "difficulty": "probability of each level of difficulty"}

@@ -34,7 +34,7 @@ def plot_workers(
     ci_prob: float | None = None,
     ci_kind: str | None = None,
     backend: str | None = None,
-    plot_collection: PlotCollection | None = None,
+    plot_collection: Any = None,
     visuals: Mapping[str, Any] | None = None,
     **pc_kwargs: Any,
 ) -> PlotCollection:
@@ -210,7 +210,9 @@ def _bars(da: xr.DataArray, target: Any, **options: Any) -> Any:
     height = np.arange(len(count))[::-1]
     lines = np.stack([np.stack([np.zeros(len(count)), height], -1), np.stack([count, height], -1)], axis=1)
     thick = 7.0 if len(count) <= _MOST_NAMED else max(0.2, 300 / len(count))
-    artist = LineCollection(list(lines), **{"colors": options.pop("color", FAINT), "linewidths": thick} | options)
+    artist = LineCollection(
+        list(lines), **{"colors": options.pop("color", FAINT), "linewidths": thick, "snap": False} | options
+    )
     target.add_collection(artist)
     target.set_xlim(0, max(1, count.max(initial=0)) * 1.05)
     return artist
