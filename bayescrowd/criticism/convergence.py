@@ -6,12 +6,15 @@ import numpy as np
 import xarray as xr
 
 from bayescrowd.criticism.chains import agree, check_chains
+from bayescrowd.criticism.checks import of_misfit, predictive_checks
+from bayescrowd.criticism.dependence import of_dependence
 from bayescrowd.criticism.evidence import against_majority, of_the_labels
 from bayescrowd.criticism.identifiability import of_the_fit
 from bayescrowd.criticism.levels import of_the_levels
 from bayescrowd.criticism.modes import random_mode, takes_starts
 from bayescrowd.criticism.report import Diagnosis, Finding, ordered
 from bayescrowd.criticism.sampling import monte_carlo, of_the_draws, switching, unnamed
+from bayescrowd.criticism.thin_data import thin_classes, thin_workers
 from bayescrowd.errors import shorten
 from bayescrowd.results.tree import has_chains, ids, json_attribute, n_labels_of, parameter_group, title, values
 from bayescrowd.results.votes import leading
@@ -22,8 +25,13 @@ __all__ = ["Diagnosis", "Finding", "diagnose", "vanished_classes"]
 _EDGE = 1e-9
 _SAME = 1e-6
 
+_MOST_CHECKED = 100_000
+"""Labels above which replications take too long to make unasked."""
 
-def diagnose(tree: xr.DataTree, *, random_start: bool = False) -> Diagnosis:
+
+def diagnose(
+    tree: xr.DataTree, *, random_start: bool = False, checks: bool = False, found_checks: Any = None
+) -> Diagnosis:
     """Say whether a result can be trusted, and what to do where it cannot.
 
     Parameters
@@ -33,6 +41,11 @@ def diagnose(tree: xr.DataTree, *, random_start: bool = False) -> Diagnosis:
     random_start : bool
         Also see whether a random start of the variational engine ends where one from this result does; that takes time
         and is left out for large tables.
+    checks : bool
+        Also say what is mostly prior, compare the labels with replications by the fitted model, and look for workers
+        that err together.
+    found_checks : PredictiveChecks, optional
+        The comparison, where it was made already.
 
     Returns
     -------
@@ -64,6 +77,8 @@ def diagnose(tree: xr.DataTree, *, random_start: bool = False) -> Diagnosis:
     findings += of_the_levels(tree)
     if random_start:  # asked for by the user, not within the fit
         findings += of_the_fit(tree) + random_mode(tree)
+    if checks:
+        findings += thin_workers(tree) + thin_classes(tree) + _misfit(tree, found_checks) + of_dependence(tree)
     changed, compared = against_majority(tree)
     findings += of_the_labels(tree) + vanished_classes(tree) + [compared]
     # What the engine and the start noticed themselves, such as a start that could not be taken.
@@ -110,6 +125,18 @@ def vanished_classes(tree: xr.DataTree) -> list[Finding]:
             )
         )
     return findings
+
+
+def _misfit(tree: xr.DataTree, found: Any) -> list[Finding]:
+    """Compare with replications; a method without a model, or a large table, is told why not."""
+    if found is None:
+        if tree["observed_data"].sizes["annotation"] > _MOST_CHECKED:
+            text = f"The labels were not compared with replications: there are more than {_MOST_CHECKED:,} of them."
+            return [Finding("note", "checks-skipped", text, "fit.predictive_checks() does it all the same")]
+        if not tree.attrs["model_class"] or not {"posterior", "point_estimate"} & set(tree.children):
+            return []
+        found = predictive_checks(tree)
+    return of_misfit(found)
 
 
 def _headline(tree: xr.DataTree, converged: bool | None) -> str:

@@ -25,7 +25,7 @@ class Criticism:
 
     _tree: xr.DataTree
 
-    def diagnose(self, *, random_start: bool = True) -> "Diagnosis":
+    def diagnose(self, *, random_start: bool = True, checks: bool = True) -> "Diagnosis":
         """Say in plain words whether the result can be trusted, and what to do where it cannot.
 
         Parameters
@@ -33,6 +33,10 @@ class Criticism:
         random_start : bool
             Also see whether one random start of engine ``"vb"`` finds the mode that this result is in. Left out for
             large tables, and for models that this engine does not fit.
+        checks : bool
+            Also say which workers and classes are mostly prior, compare the labels with replications by the fitted
+            model (`predictive_checks`; left out for large tables), and look for workers that err together
+            (`dependence`).
 
         Returns
         -------
@@ -47,7 +51,7 @@ class Criticism:
         """
         from bayescrowd.criticism.convergence import diagnose
 
-        return diagnose(self._tree, random_start=random_start)
+        return diagnose(self._tree, random_start=random_start, checks=checks)
 
     def log_likelihood(self, *, by: str = "item") -> xr.DataArray:
         """Compute the log-likelihood of the labels, piece by piece, with true classes and difficulties summed out.

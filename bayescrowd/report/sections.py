@@ -68,7 +68,7 @@ def verdict(tree: xr.DataTree) -> Markup:
     Markup
         The verdict, and the findings with what to do.
     """
-    found = diagnose(tree, random_start=n_annotations(tree) <= _LARGE)
+    found = diagnose(tree, random_start=n_annotations(tree) <= _LARGE, checks=True)
     problems = len(found.problems)
     cautions = sum(finding.severity == "caution" for finding in found.findings)
     if problems:
