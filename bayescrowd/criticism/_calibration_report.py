@@ -122,9 +122,14 @@ def _verdict(found: Calibration, chance: Chance) -> int:
     return int(accuracy < low - 1e-9) - int(accuracy > high + 1e-9)
 
 
+def _row(found: Calibration, score: str) -> list[float]:
+    """Value, lower, upper, expected."""
+    return [float(number) for number in found.scores.loc[score].to_numpy()]
+
+
 def _headline(found: Calibration, verdict: int) -> str:
     value = found.scores["value"]
-    lower, upper = found.scores.loc["accuracy", ["lower", "upper"]]
+    _, lower, upper, _ = _row(found, "accuracy")
     how = "slightly " if abs(value["overconfidence"]) < _SLIGHT else ""
     word = {
         1: f"{how}overconfident",
@@ -138,7 +143,7 @@ def _headline(found: Calibration, verdict: int) -> str:
 
 
 def _log_loss(found: Calibration) -> list[str]:
-    value, lower, upper = found.scores.loc["log_loss", ["value", "lower", "upper"]]
+    value, lower, upper, _ = _row(found, "log_loss")
     n_classes = len(found.by_class)
     if n_classes < 2:
         return ["There is one class only: nothing can be wrong, and every score is that of certainty."]
@@ -155,7 +160,7 @@ def _log_loss(found: Calibration) -> list[str]:
 
 
 def _curve(found: Calibration, chance: Chance) -> str:
-    value, lower, upper, expected = found.scores.loc["calibration_error"]
+    value, lower, upper, expected = _row(found, "calibration_error")
     off = value > np.quantile(chance.calibration_errors, 1 - _TAIL) + 1e-9
     how = "more than chance explains" if off else "no more than chance explains"
     return (
@@ -165,7 +170,7 @@ def _curve(found: Calibration, chance: Chance) -> str:
 
 
 def _mistakes(found: Calibration) -> str:
-    share, lower, upper, expected = found.scores.loc["confidently_wrong"]
+    share, lower, upper, expected = _row(found, "confidently_wrong")
     meaning = f"P > {SURE:g} for another class than the true one"
     if not len(found.sure_mistakes):
         return f"No item is confidently wrong ({meaning}); {expected:.1%} (at most {upper:.1%}) would be expected."
@@ -183,11 +188,11 @@ def _classes(found: Calibration) -> list[str]:
     clear = table[table["recall_upper"] < found.scores.at["accuracy", "value"]]
     if not len(clear):
         return []
-    worst = clear["recall"].idxmin()
-    row = clear.loc[worst]
+    place = int(clear["recall"].to_numpy().argmin())
+    row = clear.iloc[place]
     return [
-        f"Least often found is class {worst!r}: {row['recall']:.1%} ({row['recall_lower']:.1%} to "
-        f"{row['recall_upper']:.1%}) of its {count_of(int(row['n_items']), 'item')}."
+        f"Least often found is class {shorten([clear.index[place]])}: {row['recall']:.1%} "
+        f"({row['recall_lower']:.1%} to {row['recall_upper']:.1%}) of its {count_of(int(row['n_items']), 'item')}."
     ]
 
 

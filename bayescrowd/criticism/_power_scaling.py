@@ -289,11 +289,12 @@ def _on_top(model: Model, samples: dict[str, np.ndarray], sizes: Sizes) -> tuple
         return found
 
     first, last = trace(0), trace(-1)
-    return tuple(
-        name
-        for name in samples
-        if np.array_equal(*(np.asarray(node[name]["fn"].log_prob(first[name]["value"])) for node in (first, last)))
-    )
+    top = []
+    for name in samples:
+        here, there = (np.asarray(node[name]["fn"].log_prob(first[name]["value"])) for node in (first, last))
+        if np.array_equal(here, there):
+            top.append(name)
+    return tuple(top)
 
 
 def _by_rows(

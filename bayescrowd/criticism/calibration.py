@@ -98,8 +98,7 @@ def calibration(
     >>> abs(parts.reliability - parts.resolution + parts.uncertainty + parts.within_bins - parts.brier) < 1e-12
     np.True_
     """
-    if isinstance(bins, bool) or not isinstance(bins, int | np.integer) or bins < 1:
-        raise LabelError(f"bins must be a whole number of at least 1 (10 is usual), not {bins!r}")
+    bins = _check_bins(bins)
     interval, seed = check_interval(interval), check_seed(seed)
     code, notes = known_classes(tree, truth)
     gold = (code >= 0) & (values(tree, "observed_data", "gold_index") >= 0)
@@ -116,7 +115,7 @@ def calibration(
     if not np.isfinite(probability).all():
         raise EngineError(f"the fit failed and has no class probabilities: {tree.attrs['status_sentence']}")
     probability /= probability.sum(axis=1, keepdims=True)
-    found = Forecasts.of(probability, code[scored], int(bins))
+    found = Forecasts.of(probability, code[scored], bins)
     items, classes = ids(tree, "item")[scored], ids(tree, "class")
 
     random = np.random.default_rng(seed)
@@ -148,6 +147,12 @@ def calibration(
         sentences=(),
     )
     return dataclasses.replace(result, sentences=sentences(tree, result, chance, notes))
+
+
+def _check_bins(bins: Any) -> int:
+    if isinstance(bins, bool) or not isinstance(bins, int | np.integer) or bins < 1:
+        raise LabelError(f"bins must be a whole number of at least 1 (10 is usual), not {bins!r}")
+    return int(bins)
 
 
 def _bounds(
@@ -229,7 +234,9 @@ def _mistakes(found: Forecasts, items: pd.Index, classes: pd.Index) -> pd.DataFr
 def _temperatures(replicates: np.ndarray, value: float, interval: float) -> tuple[float, float]:
     if np.isnan(value):
         return np.nan, np.nan
-    lower, upper = np.quantile(replicates, [(1 - interval) / 2, (1 + interval) / 2])
     smallest, largest = TEMPERATURES
-    at_edge = lambda bound: 0.0 if bound <= smallest * 1.001 else np.inf if bound >= largest / 1.001 else float(bound)
-    return at_edge(lower), at_edge(upper)
+    bounds = []
+    for bound in np.quantile(replicates, [(1 - interval) / 2, (1 + interval) / 2]):
+        at_edge = 0.0 if bound <= smallest * 1.001 else np.inf
+        bounds.append(float(bound) if smallest * 1.001 < bound < largest / 1.001 else at_edge)
+    return bounds[0], bounds[1]

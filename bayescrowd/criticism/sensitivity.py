@@ -96,9 +96,7 @@ def sensitivity(
     >>> table.loc["prevalence[1]", "diagnosis"]
     '-'
     """
-    number = isinstance(threshold, int | float | np.number) and not isinstance(threshold, bool)
-    if not number or not 0 < threshold < np.inf:
-        raise LabelError(f"threshold must be a positive number such as 0.05, not {threshold!r}")
+    threshold = _check_threshold(threshold)
     random = np.random.default_rng(check_seed(seed))
     _check(tree)
     chosen, workers = _chosen(tree, quantities)
@@ -115,7 +113,7 @@ def sensitivity(
             scalings[key] = {name: Scaling.of(part) for name, part in parts.items()}
         rows.append(_row(quantity.value, scalings[key], threshold, random))
     table = pd.DataFrame(rows, index=pd.Index([quantity.name for quantity in wanted], name="quantity"))
-    table.attrs = {"threshold": float(threshold), "workers": workers, "draws": _of_the_draws(tree, found)}
+    table.attrs = {"threshold": threshold, "workers": workers, "draws": _of_the_draws(tree, found)}
     return table
 
 
@@ -163,6 +161,13 @@ def sensitivity_findings(table: pd.DataFrame) -> list[Finding]:
         text = f"Power-scaling cannot tell whether {_plain(unclear.index)} hang on the prior: the draws are too few."
         findings.append(Finding("note", "sensitivity-unclear", text, str(unclear["remedy"].iloc[0])))
     return findings
+
+
+def _check_threshold(threshold: Any) -> float:
+    number = isinstance(threshold, int | float | np.number) and not isinstance(threshold, bool)
+    if not number or not 0 < threshold < np.inf:
+        raise LabelError(f"threshold must be a positive number such as 0.05, not {threshold!r}")
+    return float(threshold)
 
 
 def _plain(names: Iterable[str]) -> str:
