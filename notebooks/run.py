@@ -36,6 +36,7 @@ _KERNEL = {
 _SETTINGS = """c.InlineBackend.print_figure_kwargs = {"bbox_inches": "tight", "metadata": {"Software": None}}\n"""
 _PLACES = re.compile(r"(?<![\w.])/(?:home|Users|root|tmp|private|var|opt|mnt|work)/|[A-Z]:\\Users|site-packages")
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}")
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _PICTURE = ("image/png", "image/svg+xml", "image/jpeg")
 
 
@@ -85,7 +86,7 @@ def execute(path: Path) -> tuple[NotebookNode, list[str]]:
         try:
             client.execute(env=_environment(home))
         except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
-            trouble = [str(error).strip()]
+            trouble = [_COLOUR.sub("", str(error)).strip()]
     return cleaned(book), trouble or faults(book)
 
 

@@ -78,7 +78,7 @@ def plot_explanation(
     >>> from bayescrowd.plots import plot_explanation
     >>> picture = plot_explanation(bc.fit(bc.datasets.load("anesthesia")), 3)
     >>> picture.viz["title"].item().get_text()
-    'Item 3: class 2 (63\xa0%) rather than 1 (37\xa0%)'
+    'Item 3: class 2 (63\xa0%) rather than 1 (36\xa0%)'
     """
     tree = tree_of(fit)
     table = explain(tree, item)

@@ -78,7 +78,7 @@ def plot_workers(
     >>> from bayescrowd.plots import plot_workers
     >>> picture = plot_workers(bc.fit(bc.datasets.load("anesthesia")))
     >>> picture.viz["title"].item().get_text()
-    'No worker looks like a spammer; accuracies from 78\xa0% to 90\xa0%'
+    'No worker looks like a spammer; accuracies from 66\xa0% to 86\xa0%'
     """
     tree = tree_of(fit)
     prob, kind = ci_of(ci_prob, ci_kind)

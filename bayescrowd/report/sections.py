@@ -331,11 +331,7 @@ def calibration(tree: xr.DataTree, truth: Any, seed: int) -> Markup | None:
         return None
     found = calibrating.calibration(tree, truth, seed=seed)
     rows = [
-        (
-            str(name).replace("_", " "),
-            number(row["value"], 3),
-            f"{number(row['lower'], 3)} to {number(row['upper'], 3)}",
-        )
+        (str(name).replace("_", " "), *(number(row[column], 3) for column in ("value", "lower", "upper")))
         for name, row in found.scores.iterrows()
     ]
     shown = _picture(plots.plot_reliability(found), "How often the leading class is right, by how sure it was.")
