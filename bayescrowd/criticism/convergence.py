@@ -42,8 +42,7 @@ def diagnose(
         Also see whether a random start of the variational engine ends where one from this result does; that takes time
         and is left out for large tables.
     checks : bool
-        Also say what is mostly prior, compare the labels with replications by the fitted model, and look for workers
-        that err together.
+        Also compare the labels with replications by the fitted model, and look for workers that err together.
     found_checks : PredictiveChecks, optional
         The comparison, where it was made already.
 
@@ -78,9 +77,9 @@ def diagnose(
     if random_start:  # asked for by the user, not within the fit
         findings += of_the_fit(tree) + random_mode(tree)
     if checks:
-        findings += thin_workers(tree) + thin_classes(tree) + _misfit(tree, found_checks) + of_dependence(tree)
+        findings += _misfit(tree, found_checks) + of_dependence(tree)
     changed, compared = against_majority(tree)
-    findings += of_the_labels(tree) + vanished_classes(tree) + [compared]
+    findings += of_the_labels(tree) + thin_workers(tree) + thin_classes(tree) + vanished_classes(tree) + [compared]
     # What the engine and the start noticed themselves, such as a start that could not be taken.
     findings += [Finding("caution", "noticed", str(text)) for text in tree.attrs.get("noticed", [])]
     numbers["n_changed"] = changed

@@ -13,8 +13,6 @@ from bayescrowd.results.words import count_of
 
 __all__ = ["against_majority", "of_the_labels", "silent_classes"]
 
-_FEW_LABELS = 3
-
 
 def against_majority(tree: xr.DataTree) -> tuple[int, Finding]:
     """Compare the consensus with the plain vote.
@@ -80,7 +78,6 @@ def of_the_labels(tree: xr.DataTree) -> list[Finding]:
         )
     findings += silent_classes(tree)
     n_by_worker = n_labels_of(tree, "worker")
-    workers = ids(tree, "worker")
     if (n_by_worker > 0).sum() == 1:
         findings.append(
             Finding(
@@ -88,16 +85,6 @@ def of_the_labels(tree: xr.DataTree) -> list[Finding]:
                 "one-worker",
                 "One worker gave all labels: how accurate they are is not identified, only the prior says.",
                 "add labels of other workers, or gold",
-            )
-        )
-    few = n_by_worker < _FEW_LABELS
-    if few.any() and len(workers) > 1:
-        findings.append(
-            Finding(
-                "note",
-                "few-labels",
-                f"{int(few.sum()):,} of {count_of(len(workers), 'worker')} gave fewer than {_FEW_LABELS} labels "
-                f"({shorten(workers[few])}): what is said of them is mostly the prior, or for maximum likelihood luck.",
             )
         )
     n_parts = _components(tree)

@@ -40,7 +40,7 @@ def test_a_good_fit_is_said_to_be_good() -> None:
     assert diagnosis.problems == ()
     assert "converged." in diagnosis.headline
     text = str(diagnosis)
-    assert len(text.splitlines()) < 12
+    assert len(text.splitlines()) < 15
     assert "R-hat at most" in text
 
 
@@ -178,7 +178,7 @@ def test_what_the_labels_cannot_tell() -> None:
     one_worker = CrowdLabels.from_codes(np.arange(6), [0] * 6, [0, 1, 1, 0, 1, 1], classes=2, workers=["w1", "idle"])
     diagnosis = diagnose(fitted.tree_of(one_worker, R31, fitted.made_point(one_worker, R31)))
     assert "not identified" in _text(diagnosis, "one-worker")
-    assert "1 of 2 workers gave fewer than 3 labels ('idle')" in _text(diagnosis, "few-labels")
+    assert "idle" in _text(diagnosis, "thin-workers")
     parts = CrowdLabels.from_codes([0, 0, 1, 1, 2, 3], [0, 1, 0, 1, 2, 2], [0] * 6, classes=2, items=5, workers=4)
     diagnosis = diagnose(fitted.tree_of(parts, R31, fitted.made_point(parts, R31)))
     assert "fall into 2 groups that share no label" in _text(diagnosis, "disconnected")
