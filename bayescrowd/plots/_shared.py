@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from bayescrowd.errors import BayescrowdError
+from bayescrowd.errors import BayescrowdError, EngineError
 from bayescrowd.plots._colours import FAINT, MUTED
 from bayescrowd.plots._heading import Heading, mend_fonts
 
@@ -44,6 +44,8 @@ def tree_of(fit: Any) -> xr.DataTree:
     ------
     BayescrowdError
         Where it is anything else.
+    EngineError
+        Where the fit failed.
     """
     tree = getattr(fit, "idata", fit)
     if not isinstance(tree, xr.DataTree) or "observed_data" not in tree.children:
@@ -51,6 +53,8 @@ def tree_of(fit: Any) -> xr.DataTree:
             f"this picture takes a Fit, or its idata (an xarray.DataTree), not {type(fit).__name__}: pass what "
             "bayescrowd.fit(labels) returns"
         )
+    if not np.isfinite(tree["latent"].dataset["class_probability"].to_numpy()).all():
+        raise EngineError(f"the fit failed and has nothing to show: {tree.attrs['status_sentence']}")
     return tree
 
 

@@ -210,7 +210,7 @@ def _intervals(da: xr.DataArray, target: Any, **options: Any) -> Any:
 def _inside(da: xr.DataArray, target: Any, **options: Any) -> Any:
     rows = _rows(da, outside=False)
     x, y = (da.sel(statistic=name).to_numpy()[rows] for name in ("expected", "observed"))
-    look = {"linewidths": 0, "alpha": 0.75, "zorder": 3, "s": _size(da)[rows]}
+    look = {"linewidths": 0, "alpha": 0.75, "zorder": 3, "s": _size(da)[rows], "rasterized": len(rows) > 1000}
     return target.scatter(x, y, **look | options)
 
 

@@ -7,13 +7,15 @@ import subprocess
 import sys
 from typing import Any
 
+import fitted
 import numpy as np
 import pytest
 import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
 
+import bayescrowd as bc
 from bayescrowd import plots
-from bayescrowd.errors import BayescrowdError, LabelError, ModelError
+from bayescrowd.errors import BayescrowdError, EngineError, LabelError, ModelError
 from bayescrowd.plots._shared import ci_of
 
 NAMES = tuple(plots.__all__)
@@ -83,6 +85,16 @@ def test_takes_a_fit_or_its_tree_and_nothing_else(drawn: Any, name: str) -> None
     for wrong in (None, "fit", fit.labels):
         with pytest.raises(BayescrowdError, match=f"takes a Fit, or its idata .* not {type(wrong).__name__}"):
             call(wrong, *more)
+
+
+@pytest.mark.parametrize("name", OF_FITS)
+def test_a_fit_that_failed_is_refused_in_words(drawn: Any, name: str) -> None:
+    labels = drawn.random_labels(4, 3, "ab", (2, 3))
+    run = fitted.made_point(labels, bc.DawidSkene(), state_probability=np.full((4, 2), np.nan))
+    fit = fitted.tree_of(labels, bc.DawidSkene(), run)
+    more = ("item0000",) if name == "plot_explanation" else ()
+    with pytest.raises(EngineError, match="the fit failed and has nothing to show: "):
+        getattr(plots, name)(fit, *more)
 
 
 @pytest.mark.parametrize("name", NAMES)
