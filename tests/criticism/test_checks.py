@@ -1,0 +1,553 @@
+"""Predictive checks: statistics against loops, p-values against plain references, real and made crowds."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import math
+from collections import Counter, defaultdict
+from typing import Any
+
+import fitted
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import norm
+
+import bayescrowd as bc
+from bayescrowd.criticism import statistics as module
+from bayescrowd.criticism._discrepancy import combine, compare, discrepancies, rank_p_value
+from bayescrowd.criticism.checks import of_misfit, predictive_checks
+from bayescrowd.criticism.predictive import replicate
+from bayescrowd.criticism.statistics import Agreement, Shares, Splits
+from bayescrowd.data.labels import CrowdLabels
+from bayescrowd.errors import LabelError, ModelError
+
+# ---- tables ----
+
+
+def crowd(seed: int, *, items: int = 9, workers: int = 5, labels: int = 3, rows: int = 40) -> CrowdLabels:
+    """Random rows, repeats of a worker on an item and items and workers without labels among them."""
+    random = np.random.default_rng(seed)
+    return CrowdLabels.from_codes(
+        random.integers(0, items, rows),
+        random.integers(0, workers, rows),
+        random.integers(0, labels, rows),
+        items=[f"i{number}" for number in range(items + 2)],
+        workers=[f"w{number}" for number in range(workers + 1)],
+        classes=["a", "b"],
+        label_values=["a", "b", "c", "d", "e"][:labels],
+    )
+
+
+def wide(answers: np.ndarray) -> CrowdLabels:
+    return CrowdLabels.from_wide(answers, items="rows")
+
+
+@functools.cache
+def judges() -> CrowdLabels:
+    """P41: nine judges who err together on hard items."""
+    random = np.random.default_rng(11)
+    z = random.integers(0, 2, 1000)
+    hard = random.random(1000) < 0.25
+    right = random.random((1000, 9)) < np.where(hard, 0.3, 0.95)[:, None]
+    return wide(np.where(right, z[:, None], 1 - z[:, None]))
+
+
+def rows_of(labels: CrowdLabels) -> list[tuple[int, int, int]]:
+    codes = (labels.item_code, labels.worker_code, labels.label_code)
+    return [tuple(int(code) for code in row) for row in zip(*codes, strict=True)]
+
+
+# ---- statistics against loops ----
+
+
+def agreement_by_loops(labels: CrowdLabels) -> dict[tuple[Any, Any], list[int]]:
+    found: dict[tuple[Any, Any], list[int]] = defaultdict(lambda: [0, 0])
+    for (i, k, a), (j, m, b) in itertools.combinations(rows_of(labels), 2):
+        if i == j and k != m:
+            pair = found[labels.workers[min(k, m)], labels.workers[max(k, m)]]
+            pair[0] += a == b
+            pair[1] += 1
+    return found
+
+
+def splits_by_loops(labels: CrowdLabels) -> Counter[tuple[int, ...]]:
+    votes: dict[int, Counter[int]] = defaultdict(Counter)
+    for item, _, label in rows_of(labels):
+        votes[item][label] += 1
+    return Counter(tuple(sorted(vote.values(), reverse=True)) for vote in votes.values() if vote.total() > 1)
+
+
+@pytest.mark.parametrize("way", ["listed", "sparse", "dense"])
+@pytest.mark.parametrize("seed", range(4))
+def test_agreement_of_pairs(seed: int, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if way != "listed":
+        monkeypatch.setattr(module, "_MOST_COMPARISONS", 0)
+        monkeypatch.setattr(module, "_DENSE", 0.0 if way == "dense" else math.inf)
+    labels = crowd(seed)
+    statistic = Agreement(labels)
+    expected = agreement_by_loops(labels)
+    rows = statistic.rows
+    found = {
+        (one, other): [agree, common]
+        for one, other, agree, common in zip(
+            rows["worker"], rows["other"], statistic(labels.label_code), rows["n_common"], strict=True
+        )
+    }
+    assert found == expected
+    # Other labels, of a small type, on the same design.
+    random = np.random.default_rng(seed)
+    again = dataclasses.replace(labels, label_code=random.integers(0, 3, len(labels.label_code)).astype(np.int32))
+    counted = statistic(again.label_code.astype(np.int8))
+    expected = agreement_by_loops(again)
+    assert counted.tolist() == [expected[pair][0] for pair in zip(rows["worker"], rows["other"], strict=True)]
+
+
+@pytest.mark.parametrize("labels", [2, 3, 5])
+@pytest.mark.parametrize("seed", range(3))
+def test_splits_of_votes(seed: int, labels: int) -> None:
+    made = crowd(seed, labels=labels, items=12, rows=35)
+    statistic = Splits(made)
+    assert not statistic.pooled
+    found = {
+        split: number
+        for split, number in zip(statistic.rows["split"], statistic(made.label_code), strict=True)
+        if number
+    }
+    expected: Counter[str] = Counter()
+    for split, number in splits_by_loops(made).items():
+        expected["-".join(map(str, split if len(split) > 1 else (*split, 0)))] += number
+    assert found == expected
+    sizes = [sum(map(int, split.split("-"))) for split in statistic.rows["split"]]
+    assert statistic.rows["n_labels"].tolist() == sizes
+    assert len(set(statistic.rows["split"])) == len(statistic.rows)
+
+
+def test_many_splits_are_grouped_by_the_leading_share() -> None:
+    made = crowd(1, items=30, rows=900, labels=5, workers=40)
+    statistic = Splits(made)
+    assert statistic.pooled
+    assert any("grouped by the share" in note for note in statistic.notes)
+    expected: Counter[str] = Counter()
+    for split, number in splits_by_loops(made).items():
+        tenth = next(t for t in range(10) if split[0] * 10 <= (t + 1) * sum(split))
+        name = f"{10 * tenth}-{10 * tenth + 10} %" if tenth < 9 else "over 90 %"
+        expected["all agree" if len(split) == 1 else name] += number
+    found = dict(zip(statistic.rows["split"], statistic(made.label_code).tolist(), strict=True))
+    assert {split: number for split, number in found.items() if number} == dict(expected)
+    assert sum(found.values()) == len(np.unique(made.item_code))
+
+
+def test_shares_of_labels() -> None:
+    labels = crowd(2)
+    statistic = Shares(labels)
+    count = Counter((k, a) for _, k, a in rows_of(labels))
+    total = Counter(k for _, k, _ in rows_of(labels))
+    rows = statistic.rows
+    assert len(rows) == 3 * len(total)  # w5 has no labels
+    for worker, label, number, scale in zip(
+        rows["worker"], rows["label"], statistic(labels.label_code), statistic.scale, strict=True
+    ):
+        k, a = list(labels.workers).index(worker), list(labels.label_values).index(label)
+        assert (number, scale) == (count[k, a], total[k])
+
+
+def test_pairs_with_most_common_items_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    labels = crowd(3, rows=60)
+    every = Agreement(labels)
+    monkeypatch.setattr(module, "_MOST_PAIRS", 4)
+    few = Agreement(labels)
+    assert len(few.rows) == 4
+    assert "4 pairs of workers with most common items, of 10 pairs" in few.notes[0]
+    assert sorted(few.rows["n_common"]) == sorted(every.rows["n_common"])[-4:]
+    merged = every.rows.assign(agree=every(labels.label_code)).merge(few.rows.assign(again=few(labels.label_code)))
+    assert (merged["agree"] == merged["again"]).all()
+    assert len(merged) == 4
+
+
+# ---- discrepancy and p-value ----
+
+
+def test_discrepancies_against_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(0)
+    draws, each, numbers = 4, 5, 7
+    replicated = random.poisson(3, (draws, each, numbers)) + np.arange(draws)[:, None, None]
+    replicated[..., 2] = 4  # never varies, and is what was observed
+    replicated[..., 3] = 1  # never varies, and is not
+    observed = random.poisson(3, numbers)
+    observed[2] = 4
+    observed[3] = 2
+    squares = np.zeros((draws, each, numbers))
+    gaps = np.zeros((draws, numbers))
+    for k, j in np.ndindex(draws, numbers):
+        gaps[k, j] = (observed[j] - replicated[k, :, j].mean()) ** 2 * each / (each + 1)
+        for r in range(each):
+            others = np.delete(replicated[k, :, j], r).mean()
+            squares[k, r, j] = (replicated[k, r, j] - others) ** 2 * (each - 1) / each
+    variance = (squares.sum(axis=(0, 1)) + gaps.mean(axis=0)) / (draws * each + 1)
+    live = [0, 1, 3, 4, 5, 6]
+    for block in (2**21, 1):
+        monkeypatch.setattr("bayescrowd.criticism._discrepancy._BLOCK", block)
+        of_observed, of_replicated = discrepancies(replicated, observed)
+        np.testing.assert_allclose(of_observed, (gaps[:, live] / variance[live]).mean(axis=1))
+        np.testing.assert_allclose(of_replicated, (squares[:, :, live] / variance[live]).mean(axis=2))
+
+
+def test_rank_p_value_counts_the_labels_themselves() -> None:
+    assert rank_p_value(np.array([1.0, 2.0, 3.0]), 2.0) == 3 / 4
+    assert rank_p_value(np.array([1.0, 2.0, 3.0]), 9.0) == 1 / 4
+    assert rank_p_value(np.array([0.3]), 0.1 + 0.2) == 1  # equal but for rounding
+
+
+def test_combination_is_hartungs() -> None:
+    p = np.array([0.01, 0.2, 0.4, 0.03])
+    score = norm.isf(p)
+    correlation = 1 - score.var(ddof=1)
+    assert 0 < correlation < 1
+    total = (1 - correlation) * 4 + (correlation + 0.2 * math.sqrt(2 / 5) * (1 - correlation)) * 16
+    assert combine(p, 1e-3) == pytest.approx(norm.sf(score.sum() / math.sqrt(total)))
+    assert combine(np.full(20, 0.07), 1e-3) == pytest.approx(0.07)  # wholly dependent
+    assert combine(np.array([0.07]), 1e-3) == 0.07
+    assert combine(np.full(20, 1e-3), 1e-3) == pytest.approx(1e-3)
+    assert combine(np.full(20, 1.0), 1e-3) > 0.99
+
+
+def test_combined_p_values_are_uniform_for_dependent_scores() -> None:
+    random = np.random.default_rng(1)
+    for correlation in (0.0, 0.3, 0.7, 1.0):
+        common, own = random.standard_normal((4000, 1)), random.standard_normal((4000, 20))
+        p = norm.sf(math.sqrt(correlation) * common + math.sqrt(1 - correlation) * own)
+        found = np.array([combine(row, 1 / 201) for row in p])
+        assert (found < 0.05).mean() <= 0.065
+        if correlation > 0.2:  # independent p-values are combined with more care than power
+            assert (found < 0.05).mean() >= 0.03
+
+
+def test_exchangeable_labels_have_uniform_p_values() -> None:
+    random = np.random.default_rng(2)
+    p = []
+    for _ in range(400):
+        mean = random.uniform(2, 9, 12)
+        p.append(compare(random.poisson(mean, (1, 60, 12)), random.poisson(mean)).p_value)
+    assert np.mean(np.array(p) < 0.1) == pytest.approx(0.1, abs=0.04)
+    assert np.mean(p) == pytest.approx(0.5, abs=0.05)
+
+
+# ---- on fits ----
+
+
+@functools.cache
+def caries(engine: str = "collapsed-vi") -> bc.Fit:
+    return bc.fit(bc.datasets.load("caries"), bc.DawidSkene(), engine=engine, progress=False)
+
+
+@functools.cache
+def of_judges(model: str, engine: str = "collapsed-vi") -> Any:
+    fit = bc.fit(judges(), {"ds": bc.DawidSkene(), "idbla": bc.IDBLA()}[model], engine=engine, progress=False)
+    return fit.predictive_checks()
+
+
+@pytest.mark.parametrize("engine", ["collapsed-vi", "em"])
+def test_judges_who_err_together_split_their_votes_too_often(engine: str) -> None:
+    checks = of_judges("ds", engine)
+    table = checks["splits"].table.set_index("split")
+    assert table.loc["5-4", "observed"] == 63
+    assert table.loc["5-4", "expected"] == pytest.approx(11, abs=2.5)
+    assert table.loc["5-4", "z"] > 8
+    assert checks["splits"].p_value < 0.01
+    assert checks["splits"].discrepancy > 30
+    assert "5-4 splits on 63 items" in checks["splits"].sentence
+    assert "rejected" in checks["splits"].sentence
+    assert checks["agreement"].p_value < 0.01
+    assert checks["shares"].p_value > 0.05
+
+
+def test_difficulty_explains_the_judges() -> None:
+    checks = of_judges("idbla")
+    assert min(check.p_value for check in checks.values()) > 0.1
+    assert "No sign of misfit" in checks["splits"].sentence
+    assert [finding.code for finding in of_misfit(checks)] == ["fits"]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_dawid_skene_is_rejected_on_caries(seed: int) -> None:
+    checks = caries().predictive_checks(seed=seed)
+    assert checks["splits"].p_value < 0.01
+    assert checks["agreement"].p_value < 0.05
+
+
+@pytest.mark.slow
+def test_dawid_skene_is_rejected_on_caries_by_draws_of_the_posterior() -> None:
+    checks = caries("gibbs").predictive_checks()
+    assert checks["splits"].p_value < 0.01
+    assert checks["agreement"].p_value < 0.03
+
+
+@pytest.mark.slow
+@pytest.mark.realdata
+@pytest.mark.parametrize("engine", ["collapsed-vi", "gibbs"])
+def test_dawid_skene_is_rejected_on_rte(real_data: Any, engine: str) -> None:
+    checks = bc.fit(real_data("rte"), bc.DawidSkene(), engine=engine, progress=False).predictive_checks()
+    assert checks["splits"].p_value < 0.02
+    assert checks["agreement"].p_value < 0.03
+    assert checks["agreement"].n_values == 1254
+
+
+def refitted(fit: bc.Fit, labels: CrowdLabels, seeds: int) -> list[dict[str, float]]:
+    """P-values of fits to labels simulated from a fit on the same design."""
+    found = []
+    for seed, codes in enumerate(replicate(fit.idata, draws=seeds, seed=9).label_code):
+        again = dataclasses.replace(labels, label_code=codes.astype(labels.label_code.dtype))
+        checks = bc.fit(again, bc.DawidSkene(), engine="collapsed-vi", progress=False).predictive_checks(seed=seed)
+        found.append({name: check.p_value for name, check in checks.items()})
+    return found
+
+
+@pytest.mark.slow
+def test_dawid_skene_is_not_rejected_on_labels_like_caries() -> None:
+    found = pd.DataFrame(refitted(caries(), bc.datasets.load("caries"), 12))
+    assert (found < 0.05).to_numpy().mean() <= 0.1
+    assert ((found > 0.01).all(axis=1)).mean() >= 0.9
+
+
+@pytest.mark.slow
+@pytest.mark.realdata
+def test_dawid_skene_is_not_rejected_on_labels_like_rte(real_data: Any) -> None:
+    labels = real_data("rte")
+    fit = bc.fit(labels, bc.DawidSkene(), engine="collapsed-vi", progress=False)
+    found = pd.DataFrame(refitted(fit, labels, 8))
+    assert (found < 0.05).to_numpy().mean() <= 0.1
+    assert ((found > 0.01).all(axis=1)).mean() >= 0.85
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::bayescrowd.ConvergenceWarning")
+def test_p_values_are_calibrated_on_labels_of_the_model() -> None:
+    """60 tables of 40 items by 5 workers whose parameters are drawn from the prior of the fit."""
+    model = bc.DawidSkene()
+    found = []
+    for seed in range(60):
+        labels = bc.simulate(model, n_items=40, n_workers=5, seed=seed).labels
+        fit = bc.fit(labels, model, engine="gibbs", chains=2, warmup=100, draws=200, seed=seed, progress=False)
+        checks = fit.predictive_checks(seed=seed)
+        found.append({name: (check.p_value, check.ppp) for name, check in checks.items()})
+    for name in ("agreement", "splits", "shares"):
+        p, ppp = np.array([row[name] for row in found]).T
+        assert (p < 0.05).mean() <= 0.1  # 2.5 standard errors above .05 would be .12
+        assert (p < 0.01).mean() <= 0.035
+        assert 0.38 < p.mean() < 0.66
+        assert p.std() > 0.18  # uniform: .29
+        assert ppp.std() < p.std()  # the usual p-value gathers around one half
+        assert ppp.mean() == pytest.approx(0.5, abs=0.08)
+
+
+# ---- what comes back ----
+
+
+def test_table_holds_shares_and_their_intervals() -> None:
+    checks = caries().predictive_checks(draws=100)
+    assert list(checks) == ["agreement", "splits", "shares"]
+    pairs = checks["agreement"].table
+    numbers = ["observed", "expected", "lower", "upper", "z"]
+    assert pairs.columns.tolist() == ["worker", "other", "n_common", *numbers]
+    assert checks["splits"].table.columns.tolist() == ["split", "n_labels", *numbers]
+    assert checks["shares"].table.columns.tolist() == ["worker", "label", *numbers]
+    assert len(pairs) == 10
+    assert (pairs["n_common"] == 3859).all()
+    assert pairs["observed"].between(0.6, 0.95).all()
+    for check in checks.values():
+        table = check.table
+        assert (table["lower"] <= table["upper"]).all()
+        assert table["expected"].between(table["lower"] - 1e-9, table["upper"] + 1e-9).all()
+        assert check.replicated.shape == (100,)
+        assert check.n_values == len(table)
+    assert checks["splits"].table["observed"].sum() == 3859
+    shares = checks["shares"].table.groupby("worker")["observed"].sum()
+    np.testing.assert_allclose(shares, 1)
+
+
+def test_draws_of_the_posterior_are_spread_and_counted() -> None:
+    labels, model = fitted.anesthesia(), bc.DawidSkene()
+    tree = fitted.tree_of(labels, model, fitted.made_run(labels, model, chains=2, draws=3))
+    checks = predictive_checks(tree, draws=60)  # six draws, ten replications each
+    assert checks["splits"].replicated.shape == (60,)
+    assert "60 replications of 315 labels" in checks.headline
+    assert "draws from the posterior" in checks.headline
+    tree = fitted.tree_of(labels, model, fitted.made_run(labels, model, chains=1, draws=2))
+    assert predictive_checks(tree, draws=60)["splits"].replicated.shape == (60,)
+
+
+def test_same_seed_same_numbers() -> None:
+    one, same, other = (caries().predictive_checks(["splits"], draws=40, seed=seed) for seed in (1, 1, 2))
+    assert one["splits"].table.equals(same["splits"].table)
+    assert not one["splits"].table.equals(other["splits"].table)
+
+
+def test_functions_of_the_user() -> None:
+    def n_ones(label_code: np.ndarray, tree: Any) -> float:
+        assert label_code.dtype == np.int64
+        assert "observed_data" in tree.children
+        return label_code.sum()
+
+    def pair(label_code: np.ndarray, tree: Any) -> np.ndarray:
+        return np.array([label_code[0], label_code.mean()])
+
+    checks = caries().predictive_checks([n_ones, "splits", pair], draws=40)
+    assert list(checks) == ["n_ones", "splits", "pair"]
+    labels = bc.datasets.load("caries")
+    assert checks["n_ones"].table["observed"].tolist() == [labels.label_code.sum()]
+    assert "n_ones: " in checks["n_ones"].sentence
+    assert checks["pair"].table["value"].tolist() == [0, 1]
+    alone = predictive_checks(caries().idata, n_ones, draws=40)
+    assert list(alone) == ["n_ones"]
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda label_code: 1, "is called as"),
+        (lambda label_code, tree: np.nan, "not finite"),
+        (lambda label_code, tree: np.zeros(1 + int(label_code.dtype == np.int64 and label_code[0])), "same number"),
+        (lambda label_code, tree: "text", "must return a number"),
+    ],
+)
+def test_functions_that_cannot_be_used(function: Any, message: str) -> None:
+    labels = wide(np.array([[0, 1], [1, 0], [0, 0]]))
+    run = fitted.made_point(labels, bc.DawidSkene())
+    even = {"prevalence": np.full(2, 0.5), "confusion": np.full((2, 2, 2), 0.5)}
+    tree = fitted.tree_of(labels, bc.DawidSkene(), run._replace(points=even))
+    with pytest.raises(LabelError, match=message):
+        predictive_checks(tree, [function], draws=40)
+
+
+@pytest.mark.parametrize(
+    ("statistics", "message"),
+    [
+        (["votes"], "there is no statistic 'votes'; the statistics are 'agreement', 'splits', 'shares'"),
+        ([3], "there is no statistic 3"),
+        ([], "name at least one"),
+        (["splits", "splits"], "two statistics are called 'splits'"),
+    ],
+)
+def test_statistics_that_there_are_not(statistics: Any, message: str) -> None:
+    with pytest.raises(LabelError, match=message):
+        fitted.em().predictive_checks(statistics)
+
+
+def test_arguments_and_methods_that_cannot_be_checked() -> None:
+    with pytest.raises(LabelError, match="at least 20"):
+        fitted.em().predictive_checks(draws=10)
+    with pytest.raises(LabelError, match="seed must be"):
+        fitted.em().predictive_checks(seed=-1)
+    with pytest.raises(ModelError, match="without a probability model"):
+        bc.baselines.majority_vote(fitted.d1()).predictive_checks()
+
+
+# ---- edge cases ----
+
+
+def checks_of(labels: CrowdLabels, model: Any = None, draws: int = 40) -> Any:
+    model = bc.DawidSkene() if model is None else model
+    return predictive_checks(fitted.tree_of(labels, model, fitted.made_run(labels, model, draws=10)), draws=draws)
+
+
+@pytest.mark.filterwarnings("ignore::bayescrowd.BayescrowdWarning")
+def test_one_worker_has_neither_pairs_nor_splits() -> None:
+    checks = checks_of(wide(np.array([[0], [1], [1], [0]])))
+    assert np.isnan(checks["agreement"].p_value)
+    assert "no two workers label the same item" in checks["agreement"].sentence
+    assert len(checks["agreement"].table) == 0
+    assert "no item has two labels" in checks["splits"].sentence
+    assert np.isfinite(checks["shares"].p_value)
+    assert str(checks)
+    assert checks["agreement"]._repr_html_()
+    assert all("nothing to check" not in finding.text for finding in of_misfit(checks))
+
+
+@pytest.mark.filterwarnings("ignore::bayescrowd.BayescrowdWarning")
+def test_one_label_value_leaves_nothing_to_check() -> None:
+    labels = CrowdLabels.from_codes([0, 0, 1, 1], [0, 1, 0, 1], [0, 0, 0, 0], classes=["a"])
+    checks = checks_of(labels)
+    for check in checks.values():
+        assert np.isnan(check.p_value)
+        assert "always show what was observed" in check.sentence
+    assert of_misfit(checks) == []
+
+
+@pytest.mark.parametrize("model", [bc.IDBLA(), bc.FixedIDBLA(), fitted.OneCoin(), fitted.Levelled(), fitted.Skilled()])
+def test_any_model_and_more_labels_than_classes(model: Any) -> None:
+    checks = checks_of(crowd(5), model)
+    assert all(0 < check.p_value <= 1 for check in checks.values())
+    assert checks["shares"].table["label"].unique().tolist() == ["a", "b", "c"]
+
+
+def test_gold_is_kept() -> None:
+    answers = np.array([[0, 0, 1], [1, 1, 0], [0, 1, 1], [1, 1, 1]] * 5)
+    labels = dataclasses.replace(wide(answers), gold_code=np.array([1, -1, 0, -1] * 5, np.int32))
+    exact = np.broadcast_to(np.eye(2), (3, 2, 2))
+    run = fitted.made_point(labels, bc.DawidSkene())
+    tree = fitted.tree_of(
+        labels, bc.DawidSkene(), run._replace(points={"prevalence": np.array([0.0, 1.0]), "confusion": exact})
+    )
+    shares = predictive_checks(tree, ["shares"], draws=40)["shares"].table
+    # All say the class, which is 0 on the five gold items of class 0 and 1 on all others.
+    assert shares["expected"].tolist() == [0.25, 0.75] * 3
+
+
+def test_weights_are_named() -> None:
+    labels = dataclasses.replace(fitted.d1(), weight=np.linspace(0.5, 3, 15))
+    assert any("every row is one label" in note for note in checks_of(labels).notes)
+    assert not checks_of(fitted.d1()).notes
+
+
+def test_point_estimates_are_named() -> None:
+    checks = fitted.em().predictive_checks(draws=40)
+    assert "parametric bootstrap" in checks.headline
+    assert any("p-values are too large" in note for note in checks.notes)
+    assert checks["splits"].replicated.shape == (40,)
+
+
+def test_long_tables_list_the_pairs_with_most_common_items(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bayescrowd.criticism._checked._MOST_ROWS", 3)
+    check = checks_of(crowd(6))["agreement"]
+    assert len(check.table) == 3
+    common = Agreement(crowd(6)).rows["n_common"]
+    assert check.n_values == len(common) > 3
+    assert sorted(check.table["n_common"]) == sorted(common)[-3:]
+
+
+def test_findings_and_words() -> None:
+    checks = of_judges("ds")
+    findings = of_misfit(checks)
+    assert {finding.code for finding in findings} == {"misfit-splits", "misfit-agreement"}
+    assert all(finding.severity == "caution" and finding.remedy for finding in findings)
+    assert "->" not in findings[0].text
+    text = str(checks)
+    assert text.startswith(
+        "Posterior predictive checks of dawid-skene by collapsed-vi: 200 replications of 9,000 labels"
+    )
+    assert text.count("\n") == 3
+    assert repr(checks) == text
+    doubtful = dataclasses.replace(checks["splits"], p_value=0.03)
+    mild = of_misfit(dataclasses.replace(checks, checks={"splits": doubtful}))
+    assert [finding.severity for finding in mild] == ["note"]
+
+
+def test_checks_are_a_mapping() -> None:
+    checks = of_judges("ds")
+    assert len(checks) == 3
+    assert "splits" in checks
+    assert dict(checks)["shares"] is checks["shares"]
+    with pytest.raises(LabelError, match="there is no check 'votes'"):
+        checks["votes"]
+
+
+def test_names_of_strangers_are_shown_not_run() -> None:
+    labels = crowd(7)
+    labels = dataclasses.replace(labels, workers=pd.Index(["<script>x</script>", *labels.workers[1:]]))
+    checks = checks_of(labels)
+    shown = checks._repr_html_() + "".join(check._repr_html_() for check in checks.values())
+    assert "<script>" not in shown
+    assert "&lt;script&gt;" in shown
