@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import doctest
 import importlib
+import sys
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,8 @@ def test_examples_in_docstrings(path: Path, monkeypatch: pytest.MonkeyPatch, tmp
     report: list[str] = []
     for test in finder.find(module, module.__name__):
         runner.run(test, out=report.append)
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
     assert runner.failures == 0, "".join(report)
 
 
