@@ -95,7 +95,10 @@ def _environment(home: Path) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name not in ("MPLBACKEND", "PYTHONSTARTUP")}
     # tqdm and rich remark at the first import, in a kernel, that the package ipywidgets is missing.
     quiet = "ignore:IProgress not found,ignore:install"
-    return {"JAX_PLATFORMS": "cpu", **kept, "IPYTHONDIR": str(home), "PYTHONHASHSEED": "0", "PYTHONWARNINGS": quiet}
+    # A fast run is mostly the compiler's: it may hurry.
+    hurry = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1"} if os.environ.get(FAST) else {}
+    ours = {"IPYTHONDIR": str(home), "PYTHONHASHSEED": "0", "PYTHONWARNINGS": quiet}
+    return {"JAX_PLATFORMS": "cpu"} | hurry | kept | ours
 
 
 def cleaned(book: NotebookNode) -> NotebookNode:
