@@ -37,7 +37,7 @@ CATEGORICAL = [
     "web",
     "color",
 ]
-"""Every categorical set with truth of at most 20,000 labels; docs/models.md computes the same for the ten larger ones, too."""
+"""Every categorical set with truth of at most 20,000 labels; docs/models.md has the ten larger ones, too."""
 
 
 @pytest.mark.parametrize("name", CATEGORICAL)

@@ -191,7 +191,7 @@ def posterior_predictive(tree: xr.DataTree, *, draws: int = 200, seed: int = 0) 
         coords={"chain": chains, "draw": draws_used} | annotation,
     )
     seen = observed["label_index"].to_numpy().astype(replicates.label_code.dtype)
-    groups = {node.path.strip("/"): node.dataset for node in tree.subtree if node.path != "/"}
+    groups = {node.path.strip("/"): node.to_dataset() for node in tree.subtree if node.path != "/"}
     groups["posterior_predictive"] = predictive
     groups["observed_data"] = xr.Dataset({VARIABLE: (("annotation",), seen, about)}, coords=annotation)
     out = xr.DataTree.from_dict(groups)

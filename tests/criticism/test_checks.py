@@ -330,7 +330,7 @@ def test_p_values_are_calibrated_on_labels_of_the_model() -> None:
     found = []
     for seed in range(60):
         labels = bc.simulate(model, n_items=40, n_workers=5, seed=seed).labels
-        fit = bc.fit(labels, model, engine="gibbs", chains=2, warmup=100, draws=200, seed=seed, progress=False)
+        fit = bc.fit(labels, model, engine="gibbs", chains=1, warmup=100, draws=100, seed=seed, progress=False)
         checks = fit.predictive_checks(seed=seed)
         found.append({name: (check.p_value, check.ppp) for name, check in checks.items()})
     for name in ("agreement", "splits", "shares"):
