@@ -87,7 +87,7 @@ def remedy(name: str, n_levels: int) -> str:
     )
     together = "see with fit.dependence() whether workers err together"
     return {
-        "agreement": f"{together}; {harder}",
+        "agreement": f"{together}; {harder}; where workers have few labels, see bc.prior_predictive(labels, model)",
         "splits": f"{harder}; {together}; until then take probabilities for too sure, or check them with gold items",
         "shares": "look at these workers with fit.confusion(worker): a strong prior, few labels, or a fit that has not "
         "converged (fit.diagnose()) keeps the model from their labels",

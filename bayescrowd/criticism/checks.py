@@ -59,12 +59,13 @@ def predictive_checks(
     labels from the prior predictive distribution and in the limit for any (Johnson 2007; Gosselin 2011). It has the
     noise of that draw, so the p-values of all draws are combined: their normal scores are dependent standard normal
     variables, whose correlation shows in how little they vary, and Hartung's (1999) test for dependent p-values takes
-    that into account. On 200 tables simulated from the model, of 40 items by 5 workers, .5 to 3.5 % of these p-values
+    that into account. On 200 tables simulated from the model, of 40 items by 5 workers, 0 to 3.5 % of these p-values
     were below .05 (those of splits uniform, those of shares, which the model can always fit, nearer to one half);
     of ``ppp`` hardly any. Point estimates have one "draw", the estimate, that the labels have shaped: their p-values
     are too large, so that a small one can be trusted and a large one says little.
 
-    A weight does not make several labels of a row: each row is one label in all statistics.
+    What is checked is the model with its prior: with very many workers of few labels each, a prior that is wrong about
+    the crowd is rejected too. A weight does not make several labels of a row: each row is one label in all statistics.
 
     Parameters
     ----------
