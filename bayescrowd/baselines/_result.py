@@ -112,6 +112,18 @@ class Votes(NamedTuple):
     n_workers: int
     n_classes: int
 
+    def named(self) -> np.ndarray:
+        """Mark the classes that somebody votes for or gold names: the others cannot be found.
+
+        Returns
+        -------
+        bool array [class]
+            All of them where there are neither votes nor gold.
+        """
+        named = np.bincount(self.label, self.weight, self.n_classes) > 0
+        named[self.gold[self.gold >= 0]] = True
+        return named if named.any() else np.ones(self.n_classes, bool)
+
     def clamped(self, probability: np.ndarray) -> np.ndarray:
         """Put gold items at their known class.
 

@@ -104,7 +104,10 @@ def minimax_entropy(
     check_number("tolerance", tolerance, positive=False)
     check_whole("steps", steps, 1)
     votes = votes_of(call)
-    n_items, n_workers, n_classes = votes.n_items, votes.n_workers, votes.n_classes
+    # Classes that nobody names have no constraint to meet, and would attract items: they take no part.
+    named = votes.named()
+    place = np.cumsum(named) - 1
+    n_items, n_workers, n_classes = votes.n_items, votes.n_workers, int(named.sum())
     n_annotations = len(votes.item)
     cells = float(n_annotations) * n_classes**2
     sums = cells * 2 * steps * max_iter
@@ -120,10 +123,16 @@ def minimax_entropy(
     ratio = len(np.unique(votes.item)) / len(np.unique(votes.worker))
     for_items = for_workers * ratio if item_penalty is None else float(item_penalty)
 
-    begun = np.pad(shares(labels), ((0, bucket(n_items) - n_items), (0, 0)), constant_values=1 / n_classes)
+    start = shares(labels)[:, named]
+    total = start.sum(axis=1, keepdims=True)
+    start = np.where(total > 0, start / np.where(total > 0, total, 1.0), 1 / n_classes)
+    begun = np.pad(start, ((0, bucket(n_items) - n_items), (0, 0)), constant_values=1 / n_classes)
     room = (0, bucket(n_annotations) - n_annotations)
-    gold = np.pad(votes.gold, (0, len(begun) - n_items), constant_values=-1)
-    item, worker, label, weight = (np.pad(part, room) for part in (votes.item, votes.worker, votes.label, votes.weight))
+    gold = np.where(votes.gold >= 0, place[votes.gold], -1)
+    gold = np.pad(gold, (0, len(begun) - n_items), constant_values=-1)
+    item, worker, label, weight = (
+        np.pad(part, room) for part in (votes.item, votes.worker, place[votes.label], votes.weight)
+    )
     features = _features(n_classes, ordinal=bool(ordinal))
     with double_precision():
         found = climb(
@@ -148,10 +157,12 @@ def minimax_entropy(
     traits = np.tensordot(found.item[:n_items], features, 1)
     traits = np.exp(traits - traits.max(axis=2, keepdims=True))
     hit = np.diagonal(traits / traits.sum(axis=2, keepdims=True), axis1=1, axis2=2)
+    whole = np.zeros((n_items, votes.n_classes))
+    whole[:, named] = probability / probability.sum(axis=1, keepdims=True)
     return finish(
         call,
         Found(
-            votes.clamped(probability / probability.sum(axis=1, keepdims=True)),
+            votes.clamped(whole),
             by_worker={"accuracy": accuracy},
             by_item={"difficulty": 1 - (probability * hit).sum(axis=1)},
             objective=found.objective[:n_passes],

@@ -55,11 +55,14 @@ def mv_dawid_skene(labels: Any, *, passes: int = 10, prevalence: str = "uniform"
     call = begin("mv-dawid-skene", labels, passes=passes, prevalence=prevalence)
     check_whole("passes", passes, 1)
     check_word("prevalence", prevalence, ("uniform", "estimated"))
-    votes_of(call)
+    named = votes_of(call).named()
     n_classes, n_labels = len(labels.classes), len(labels.label_values)
     nothing = np.full((labels.n_workers, n_classes, n_labels), 1 / n_labels)
-    estimate = Estimate(nothing, np.full(n_classes, 1 / n_classes), np.zeros(labels.n_workers, bool))
-    estimate = given_classes(labels, shares(labels), estimate, prevalence=prevalence)
+    # A class that nobody names would keep even rows, and be as good as any: it takes no part.
+    estimate = Estimate(nothing, named / named.sum(), np.zeros(labels.n_workers, bool))
+    start = np.where(named, shares(labels), 0.0)
+    start /= start.sum(axis=1, keepdims=True)
+    estimate = given_classes(labels, start, estimate, prevalence=prevalence)
     estimate = polished(labels, estimate, passes - 1, prevalence=prevalence)
     rule = "map" if prevalence == "estimated" else "ml"
     found = Found(

@@ -35,8 +35,8 @@ _MOST_SECONDS = 900.0
 _SECONDS, _BYTES = 2.5e-7, 400
 """Time of each triple of labels, and memory of each that is formed at once or cell that is kept, as measured."""
 
-_SECONDS_OF_CELL = 1.5e-8
-"""Time of each cell in each pass, by squared number of classes, as measured."""
+_SECONDS_OF_CELL, _SECONDS_OF_TRIPLE = 1.5e-8, 3.5e-9
+"""Time in each pass of each cell, by squared number of classes, and of each triple of workers, by its cube."""
 
 
 _INSTEAD = "Use the pairs only, bc.fit(labels, engine='multispa-kl'), or all labels, engine='em'"
@@ -80,7 +80,7 @@ def tensor_admm(
         Begin with what the soft majority vote says of the workers, or with random matrices, as published: these need
         not agree on the classes where groups of workers share few items.
     decode : {"map", "ml"}
-        Classes by the estimated prevalence, or as if all were equally frequent.
+        Classes by the estimated prevalence, or as if all were equally frequent: the result's prevalence is then even.
     max_iter : int
         Most passes.
     tolerance : float
@@ -138,15 +138,18 @@ def tensor_admm(
     change = float(estimate.details["change"])
     converged = change < tolerance
     goal = f"the criterion changed by less than {tolerance:g} of itself (the last change was {change:.2g})"
+    # What explains and predicts has to use the prevalence that the classes were found with.
+    even = (estimate.prevalence > 0) / max(int((estimate.prevalence > 0).sum()), 1)
     found = Found(
         decoded(table, estimate, rule=decode),
         confusion=with_other_labels(estimate.confusion, len(labels.label_values)),
-        prevalence=estimate.prevalence,
+        prevalence=estimate.prevalence if decode == "map" else even,
         objective=estimate.objective,
         converged=converged,
         sentence=ending(n_passes, converged, goal),
         warnings=estimate.notes,
-        details={name: estimate.details[name] for name in ("n_pairs", "n_triples", "n_cells")},
+        details={name: estimate.details[name] for name in ("n_pairs", "n_triples", "n_cells")}
+        | {"estimated_prevalence": estimate.prevalence.tolist()},
     )
     return finish(call, found)
 
@@ -156,7 +159,9 @@ def _require_few(table: Table, max_iter: int) -> None:
     combinations, at_once = n_combinations(table)
     n_workers, n_classes = len(np.unique(table.worker_code)), len(table.classes)
     cells = min(combinations, n_workers * (n_workers - 1) * (n_workers - 2) / 6 * n_classes**3)
-    seconds = combinations * _SECONDS + max_iter * cells * n_classes**2 * _SECONDS_OF_CELL
+    triples = min(combinations, n_workers * (n_workers - 1) * (n_workers - 2) / 6)
+    a_pass = cells * n_classes**2 * _SECONDS_OF_CELL + triples * n_classes**3 * _SECONDS_OF_TRIPLE
+    seconds = combinations * _SECONDS + max_iter * a_pass
     memory = max(max(cells, at_once) * _BYTES / 2**30, 0.1)
     if at_once > _MOST_AT_ONCE or seconds > _MOST_SECONDS:
         raise EngineError(

@@ -50,7 +50,7 @@ def explain(tree: xr.DataTree, item: Hashable) -> pd.DataFrame:
     position = items.get_indexer(pd.Index([item], tupleize_cols=False))
     if position[0] < 0:
         near = difflib.get_close_matches(str(item), [str(known) for known in items], n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = f"; did you mean {near[0]!r}?" if near else "."
         raise LabelError(f"there is no item {item!r}{hint} The items are {shorten(items, 5)}")
     group = tree[parameter_group(tree)].dataset
     if "confusion" not in group or "prevalence" not in group:

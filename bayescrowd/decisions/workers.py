@@ -10,6 +10,7 @@ import xarray as xr
 
 from bayescrowd.decisions.arguments import check_interval, check_refits, check_seed
 from bayescrowd.errors import EngineError, LabelError, ModelError, shorten
+from bayescrowd.inference import names as engine_names
 from bayescrowd.results.tree import estimates_by, ids, json_attribute, n_labels_of, parameter_group, title
 
 __all__ = ["SPAMMER_BITS", "WorkerScores", "confusion", "interval_bounds", "scores", "workers"]
@@ -107,10 +108,12 @@ def workers(tree: xr.DataTree, *, interval: float = 0.89, bootstrap: int | None 
         reason = f"equal-tailed, probability {interval:g}, from {bootstrap} refits to resampled items (bootstrap)"
     elif json_attribute(tree, "settings", {}).get("keep") == 0:
         reason = "no draws were kept (keep=0): fit again with keep=1000, or ask for workers(bootstrap=200)"
-    else:
+    elif str(tree.attrs["engine"]) in engine_names():
         reason = (
             f"{tree.attrs['engine']} gives no draws: ask for workers(bootstrap=200), or fit with an engine that samples"
         )
+    else:
+        reason = f"{tree.attrs['engine']} gives a point only: for intervals fit with an engine, bc.fit(labels)"
     nothing = np.full(len(report), np.nan)
     lower, upper = (nothing, nothing) if spread is None else np.quantile(spread.accuracy, [low, high], axis=0)
     report["accuracy_lower"], report["accuracy_upper"] = lower, upper
