@@ -1,0 +1,309 @@
+"""What `dependence` found, in words."""
+
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+import pandas as pd
+
+from bayescrowd.criticism._pairs import FEWEST_COMMON, Meetings, PairScores
+from bayescrowd.criticism._panel import Panel
+from bayescrowd.criticism._worth import Worth, effective_size
+from bayescrowd.criticism.report import Finding
+from bayescrowd.errors import shorten
+from bayescrowd.results.words import count_of
+
+__all__ = [
+    "TOO_LARGE",
+    "copy_sentences",
+    "findings",
+    "of_little_gold",
+    "of_part",
+    "pair_sentences",
+    "remedies",
+    "worth_sentences",
+]
+
+_MUCH = 0.8
+"""A panel that is worth less than this part of its number calls for a remedy."""
+
+TOO_LARGE = "the confusion matrices of so many workers, classes and labels would not fit in memory"
+
+_FEW_ITEMS = 30
+_SHOWN = 5
+_GOLD = "Give the true class of some 50 items, chosen at random, as gold or to fit.dependence(truth): that measures it."
+
+
+def worth_sentences(
+    basis: str, size: float, n_items: int, worth: Worth, interval: float, extra: Sequence[Hashable]
+) -> list[str]:
+    """Say what the panel is worth.
+
+    Parameters
+    ----------
+    basis : str
+        ``"truth"``, ``"gold"`` or ``"labels"``.
+    size : float
+        Labels per item.
+    n_items : int
+        Items with labels.
+    worth : Worth
+        Its worth.
+    interval : float
+        Probability of the interval.
+    extra : sequence
+        Labels that are no class.
+
+    Returns
+    -------
+    list of str
+        The headline first.
+    """
+    if worth.why_not:
+        return [f"Whether workers err together cannot be told: {worth.why_not}.", _GOLD]
+    said = _by_labels(size, worth, interval) if basis == "labels" else _by_known(basis, size, n_items, worth, interval)
+    if extra:
+        verb = "is" if len(extra) == 1 else "are"
+        said.append(f"Labels that are no class ({shorten(extra)} {verb} none) count as errors.")
+    return said
+
+
+def remedies(basis: str, size: float, worth: Worth, has_levels: bool) -> list[str]:
+    """Say what to do about errors that workers share.
+
+    Parameters
+    ----------
+    basis, size, worth
+        As `worth_sentences`.
+    has_levels : bool
+        Whether the model knows that some items are harder.
+
+    Returns
+    -------
+    list of str
+        Empty where there is nothing to do.
+    """
+    if worth.why_not:
+        return []
+    said = [_GOLD] if basis == "labels" else []
+    effective = effective_size(size, worth.correlation)
+    if effective < _MUCH * size:
+        model = "" if has_levels else "; or let the model know that some items are harder, bc.IDBLA()"
+        by = "If that estimate is right, class" if basis == "labels" else "Class"
+        said.append(
+            f"{by} probabilities that count every label in full are too sure. Ask workers who err on other items "
+            "(other people, other models, other instructions) rather than more of the same; give every label the "
+            f"weight {effective / size:.2g} ({_short(effective)} / {_short(size)}), so that {_short(size)} labels "
+            f"count as {_short(effective)}{model}."
+        )
+    return said
+
+
+def copy_sentences(
+    workers: pd.Index, groups: Sequence[np.ndarray], meetings: Meetings, scores: PairScores
+) -> list[str]:
+    """Name the groups that copy.
+
+    Parameters
+    ----------
+    workers : Index
+        Ids of the workers.
+    groups : sequence of int array
+        Workers of each group.
+    meetings : Meetings
+        Pairs.
+    scores : PairScores
+        Their scores.
+
+    Returns
+    -------
+    list of str
+        One sentence per group, the first few only.
+    """
+    said = []
+    for group in groups[:_SHOWN]:
+        inside = np.isin(meetings.first, group) & np.isin(meetings.second, group)
+        found = scores.correlation[inside & np.isfinite(scores.correlation)]
+        # Of pairs that share too few items here, found by other labels, only the bound is known.
+        alike = float(np.clip(found.mean(), 0.5, 1.0)) if len(found) else 1.0
+        how = f" (correlation {found.mean():.2f}{' on average' if len(found) > 1 else ''})" if len(found) else ""
+        said.append(
+            f"{shorten(workers[group])} say the same far more often than the class explains, and than others do{how}: "
+            "they copy each other, or a common source, such as one model behind several judges. Keep one of them, or "
+            f"give their labels the weight {1 / (1 + (len(group) - 1) * alike):.2g}."
+        )
+    if len(groups) > _SHOWN:
+        said.append(f"{count_of(len(groups) - _SHOWN, 'further group')} of workers copy: see groups.")
+    return said
+
+
+def pair_sentences(meetings: Meetings, any_copies: bool, basis: str) -> list[str]:
+    """Say which pairs were judged.
+
+    Parameters
+    ----------
+    meetings : Meetings
+        Pairs.
+    any_copies : bool
+        Whether any group copies.
+    basis : str
+        ``"truth"``, ``"gold"`` or ``"labels"``.
+
+    Returns
+    -------
+    list of str
+        What was left out included.
+    """
+    kind = "common items" if basis == "labels" else "common items of known class"
+    if not meetings.n_pairs:
+        return [f"No two workers have {kind}: who copies whom cannot be told."]
+    n_judged = int(np.isfinite(meetings.n_met).sum())
+    few = int((meetings.n_common < FEWEST_COMMON).sum())
+    said = []
+    if not n_judged and not any_copies:
+        said.append(f"No two workers have {FEWEST_COMMON} {kind}: who copies whom cannot be told.")
+    elif not any_copies:
+        judged = "the one pair" if n_judged == 1 else f"{n_judged:,} pairs"
+        said.append(f"None of {judged} that could be judged stands out as copying.")
+    if few and n_judged:
+        said.append(f"{count_of(few, 'pair')} with fewer than {FEWEST_COMMON} {kind} could not be judged.")
+    rest = len(meetings.first) - few - n_judged
+    if rest:
+        said.append(f"{count_of(rest, 'pair')} with fewer {kind} than the others were not judged, to save time.")
+    if meetings.n_pairs > len(meetings.first):
+        said.append(f"Of {meetings.n_pairs:,} pairs the {len(meetings.first):,} with the most {kind} are listed.")
+    return said
+
+
+def findings(
+    workers: pd.Index,
+    groups: Sequence[np.ndarray],
+    meetings: Meetings,
+    scores: PairScores,
+    worth: Worth | None,
+    size: float,
+) -> list[Finding]:
+    """Put what a diagnosis should say into findings.
+
+    Parameters
+    ----------
+    workers, groups, meetings, scores
+        As `copy_sentences`.
+    worth : Worth or None
+        By gold, where there is enough.
+    size : float
+        Labels per item.
+
+    Returns
+    -------
+    list of Finding
+        Cautions.
+    """
+    found = []
+    if groups:
+        text = " ".join(copy_sentences(workers, groups, meetings, scores))
+        what = "keep one worker of each group, or weigh its labels down; fit.dependence() has the pairs"
+        found.append(Finding("caution", "copying", text, what))
+    # Even the upper end of the interval is less than half of the panel.
+    if worth is not None and effective_size(size, worth.lower) < size / 2:
+        text = " ".join(_by_known("gold", size, 0, worth, 0.89)[:2])
+        what = "class probabilities are too sure: " + (
+            "ask workers who err on other items, weigh labels down, or fit bc.IDBLA(); fit.dependence() says more"
+        )
+        found.append(Finding("caution", "dependence", text, what))
+    return found
+
+
+def of_little_gold(n_gold: int, enough: int) -> str:
+    """Say that there is gold, but too little to measure by."""
+    return (
+        f"{count_of(n_gold, 'gold item')} with labels of two workers are too few to measure by ({enough} would be "
+        "enough); they are kept in their class."
+    )
+
+
+def of_part(part: Panel, whole: Panel) -> str:
+    """Say that not all labels were used."""
+    return (
+        f"Computed from {part.n_items:,} of {count_of(whole.n_items, 'item')}, drawn at random, to save time "
+        f"({len(part.item):,} labels)."
+    )
+
+
+def _by_known(basis: str, size: float, n_items: int, worth: Worth, interval: float) -> list[str]:
+    kind = "gold item" if basis == "gold" else "item"
+    by = f"by {count_of(worth.n_items, kind)}" + ("" if basis == "gold" else " of known class")
+    effective, least, most = _sizes(size, worth)
+    level = f"{100 * interval:.0f} %"
+    if worth.correlation <= 0:
+        said = [
+            f"Workers show no sign of erring together: {_labels(size)} are worth as many independent ones (at least "
+            f"{_short(least)}, {level} interval), {by}."
+        ]
+    else:
+        said = [
+            f"{_labels(size)} are worth about {_short(effective)} independent {_ones(effective)} ({_short(least)} to "
+            f"{_short(most)}, {level} interval), {by}."
+        ]
+    chance = ", which may be chance" if worth.lower <= 0 < worth.correlation else ""
+    said.append(
+        f"Given the class, the errors of two workers on the same item are correlated by {worth.correlation:.2f} "
+        f"({worth.lower:.2f} to {worth.upper:.2f}){chance}."
+    )
+    if worth.n_items < _FEW_ITEMS:
+        said.append("So few items say little: 50 or more would.")
+    if worth.n_items < n_items:
+        chosen = "gold" if basis == "gold" else "known classes"
+        said.append(f"It holds for all items as far as those with {chosen} are like the others, and not the easy ones.")
+    return said
+
+
+def _by_labels(size: float, worth: Worth, interval: float) -> list[str]:
+    effective, least, most = _sizes(size, worth)
+    level = f"{100 * interval:.0f} %"
+    unseen = "Errors that all workers always make alike leave no trace in labels."
+    one = (
+        "If workers share what misleads them so far that all labels of an item tell no more than one of them, the "
+        f"panel is worth {_short(effective_size(size, worth.as_one))}."
+    )
+    if worth.hard is None:
+        seem = "workers seem to err independently: " if effective >= _MUCH * size else ""
+        return [
+            f"By the labels alone, {seem}{_labels(size)} are worth about {_short(effective)} independent "
+            f"{_ones(effective)} ({_short(least)} to {_short(most)}, {level} interval). That takes the fitted classes "
+            "to be right, which is a prior: labels cannot tell.",
+            "No kind of items shows on which labels agree much less than on others.",
+            f"{one} {unseen}",
+        ]
+    right, wrong = (_short(effective_size(size, value)) for value in (worth.right, worth.wrong))
+    share, agree = f"{100 * worth.hard.hard_share:.0f} %", f"{100 * worth.agreement:.0f} %"
+    return [
+        f"By the labels alone, {_labels(size)} are worth something between {_short(least)} and {_short(most)} "
+        f"independent ones ({level} interval). About {_short(effective)} is what a prior makes of it: labels cannot "
+        "tell.",
+        f"On about {share} of the items labels agree much less than on the others: {agree} of them name the class "
+        f"that is taken for true. If that is right, the panel is worth {right}; if it is wrong there, workers err "
+        f"together, and the panel is worth {wrong}. The labels look the same.",
+        f"{one} {unseen}",
+        "The estimate takes the class of such items to be wrong as often as a single label differs from it: "
+        f"{100 * (1 - worth.agreement):.0f} %.",
+    ]
+
+
+def _sizes(size: float, worth: Worth) -> tuple[float, float, float]:
+    """Effective size and its lower and upper bound."""
+    effective, least, most = (effective_size(size, value) for value in (worth.correlation, worth.upper, worth.lower))
+    return effective, least, most
+
+
+def _labels(size: float) -> str:
+    return f"{_short(size)} labels per item"
+
+
+def _ones(number: float) -> str:
+    return "one" if _short(number) == "1" else "ones"
+
+
+def _short(number: float) -> str:
+    """Two digits, or all before the point."""
+    text = f"{number:.0f}" if number >= 9.95 else f"{number:.1f}"
+    return text.removesuffix(".0")

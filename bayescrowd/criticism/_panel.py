@@ -1,0 +1,381 @@
+"""Who said what, laid out for questions about several workers at once: one answer per worker and item.
+
+What a worker says of an item several times (repeats, weights) is one answer: the average of these labels. So a label of
+weight 2 is the same as a label that stands there twice.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+from scipy import sparse
+from scipy.special import ndtri
+
+from bayescrowd.results.tree import sizes_of, values
+
+__all__ = ["Panel", "SharedErrors", "correlation_interval", "correlation_of", "panel_of", "shared_errors"]
+
+_RESAMPLES = 1000
+_UNITS = 2000
+"""Items are put into at most so many random groups before they are resampled: more say nothing more."""
+
+_PSEUDO = 2.0
+"""Labels by which an error rate is pulled towards that of the class and of the worker."""
+
+_MOST_CELLS = 40_000_000
+_LEAST_EFFECT = 0.05
+_TINY = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """The answers to a set of items.
+
+    Parameters
+    ----------
+    item : int array [answer]
+        Item of each answer, an index into `items`; sorted.
+    worker : int array [answer]
+        Who gave it.
+    shares : sparse array [answer, label]
+        What it says; rows sum to one.
+    weight : array [answer]
+        Sum of the weights of its labels.
+    items : int array [item]
+        Which items of the result these are.
+    known : int array [item]
+        Their known class, -1 where there is none.
+    probability : array [item, class]
+        Class probabilities of the result.
+    n_workers, n_classes, n_labels : int
+        Sizes.
+    """
+
+    item: np.ndarray
+    worker: np.ndarray
+    shares: sparse.csr_array
+    weight: np.ndarray
+    items: np.ndarray
+    known: np.ndarray
+    probability: np.ndarray
+    n_workers: int
+    n_classes: int
+    n_labels: int
+
+    @property
+    def n_items(self) -> int:
+        """Number of items, each with at least one answer."""
+        return len(self.items)
+
+    @property
+    def n_answers(self) -> np.ndarray:
+        """Answers per item, array [item]."""
+        return np.bincount(self.item, minlength=self.n_items)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether confusion matrices of all workers fit in memory."""
+        return self.n_workers * self.n_classes * self.n_labels <= _MOST_CELLS
+
+    @property
+    def size(self) -> float:
+        """Mean number of answers per item; NaN without items."""
+        return len(self.item) / self.n_items if self.n_items else float("nan")
+
+    def only(self, kept: np.ndarray) -> "Panel":
+        """Leave out items.
+
+        Parameters
+        ----------
+        kept : bool array [item]
+            Which stay.
+
+        Returns
+        -------
+        Panel
+        """
+        rows = np.flatnonzero(kept[self.item])
+        new = np.cumsum(kept) - 1
+        return Panel(
+            new[self.item[rows]],
+            self.worker[rows],
+            self.shares[rows],
+            self.weight[rows],
+            self.items[kept],
+            self.known[kept],
+            self.probability[kept],
+            self.n_workers,
+            self.n_classes,
+            self.n_labels,
+        )
+
+    def some(self, most_labels: int, random: np.random.Generator) -> "Panel":
+        """Take random items that hold no more than so many answers together.
+
+        Parameters
+        ----------
+        most_labels : int
+            How many.
+        random : Generator
+            Source of chance.
+
+        Returns
+        -------
+        Panel
+            The same where it is small enough.
+        """
+        if len(self.item) <= most_labels:
+            return self
+        order = random.permutation(self.n_items)
+        kept = np.zeros(self.n_items, bool)
+        kept[order[np.cumsum(self.n_answers[order]) <= most_labels]] = True
+        return self.only(kept)
+
+    def by_label(self, temper: np.ndarray | None = None) -> sparse.csr_array:
+        """Lay the answers out as items by (worker, label), each label with its weight.
+
+        Parameters
+        ----------
+        temper : array [worker], optional
+            Factors of the weights.
+
+        Returns
+        -------
+        sparse array [item, worker x label]
+        """
+        table = self.shares.tocoo()
+        answer = table.row
+        weight = table.data * self.weight[answer]
+        if temper is not None:
+            weight = weight * temper[self.worker[answer]]
+        column = self.worker[answer].astype(np.int64) * self.n_labels + table.col
+        shape = (self.n_items, self.n_workers * self.n_labels)
+        return sparse.coo_array((weight, (self.item[answer], column)), shape=shape).tocsr()
+
+    def votes(self, temper: np.ndarray | None = None) -> np.ndarray:
+        """Add up the labels of each item.
+
+        Parameters
+        ----------
+        temper : array [worker], optional
+            Factors of the weights.
+
+        Returns
+        -------
+        array [item, label]
+        """
+        table = self.shares.tocoo()
+        answer = table.row
+        weight = table.data * self.weight[answer]
+        if temper is not None:
+            weight = weight * temper[self.worker[answer]]
+        cell = self.item[answer] * self.n_labels + table.col
+        return np.bincount(cell, weight, self.n_items * self.n_labels).reshape(self.n_items, self.n_labels)
+
+    def known_probability(self) -> np.ndarray:
+        """Class probabilities of one and zero for items whose class is known; zeros for the others."""
+        table = np.zeros((self.n_items, self.n_classes))
+        there = np.flatnonzero(self.known >= 0)
+        table[there, self.known[there]] = 1.0
+        return table
+
+
+@dataclass(frozen=True)
+class SharedErrors:
+    """Per item, what the correlation of errors is made of: its sum over items of `shared` over that of `own`.
+
+    Parameters
+    ----------
+    shared : array [item]
+        Products of the errors of two workers, less their expectation, summed over ordered pairs.
+    own : array [item]
+        Squares likewise.
+    """
+
+    shared: np.ndarray
+    own: np.ndarray
+
+
+def panel_of(tree: xr.DataTree, known: np.ndarray) -> Panel:
+    """Lay out the labels of a result.
+
+    Parameters
+    ----------
+    tree : DataTree
+        A result.
+    known : int array [item]
+        Known class of each item, -1 for none.
+
+    Returns
+    -------
+    Panel
+        Items without labels are left out.
+    """
+    sizes = sizes_of(tree)
+    observed = tree["observed_data"].dataset
+    item, worker, label = (observed[f"{name}_index"].to_numpy() for name in ("item", "worker", "label"))
+    weight = observed["weight"].to_numpy().astype(float) if "weight" in observed else np.ones(len(item))
+    key, place = np.unique(item.astype(np.int64) * sizes.n_workers + worker, return_inverse=True)
+    total = np.bincount(place, weight, len(key))
+    # A worker whose labels of an item all weigh nothing has not answered there.
+    answered = total > 0
+    share = weight / np.where(answered, total, 1.0)[place]
+    shares = sparse.coo_array((share, (place, label)), shape=(len(key), sizes.n_labels)).tocsr()
+    key, total, shares = key[answered], total[answered], shares[np.flatnonzero(answered)]
+    items, position = np.unique(key // sizes.n_workers, return_inverse=True)
+    return Panel(
+        position,
+        (key % sizes.n_workers).astype(np.int64),
+        shares,
+        total,
+        items,
+        np.asarray(known)[items],
+        values(tree, "latent", "class_probability").astype(float)[items],
+        sizes.n_workers,
+        sizes.n_classes,
+        sizes.n_labels,
+    )
+
+
+def error_rates(panel: Panel, probability: np.ndarray) -> np.ndarray:
+    """Share of a worker's answers that are wrong, by class.
+
+    Where a worker has few answers in a class, the share is pulled towards what the worker's errors in general and
+    everybody's errors in that class let expect.
+
+    Parameters
+    ----------
+    panel : Panel
+        The answers.
+    probability : array [item, class]
+        Probabilities of the classes.
+
+    Returns
+    -------
+    array [worker, class]
+    """
+    n = np.empty((panel.n_workers, panel.n_classes))
+    wrong = np.empty_like(n)
+    columns = panel.shares.tocsc()
+    for code in range(panel.n_classes):
+        p = probability[panel.item, code]
+        n[:, code] = np.bincount(panel.worker, p, panel.n_workers)
+        wrong[:, code] = np.bincount(panel.worker, p * (1 - _column(columns, code)), panel.n_workers)
+    overall = wrong.sum() / max(n.sum(), _TINY)
+    pull = _PSEUDO * overall
+    of_class = (wrong.sum(axis=0) + pull) / (n.sum(axis=0) + _PSEUDO)
+    of_worker = (wrong.sum(axis=1) + pull) / (n.sum(axis=1) + _PSEUDO)
+    expected = np.clip(of_class[None] + of_worker[:, None] - overall, 0.0, 1.0)
+    return np.asarray((wrong + _PSEUDO * expected) / (n + _PSEUDO))
+
+
+def shared_errors(panel: Panel, probability: np.ndarray) -> SharedErrors:
+    """Sum up, item by item, how workers err together beyond their error rates in the class.
+
+    Parameters
+    ----------
+    panel : Panel
+        The answers.
+    probability : array [item, class]
+        Probabilities of the classes; ones and zeros where they are known. A row of zeros leaves an item out.
+
+    Returns
+    -------
+    SharedErrors
+        Expected values where the classes are uncertain. An item with one answer adds nothing.
+    """
+    rate = error_rates(panel, probability)
+    n_pairs = panel.n_answers - 1.0
+    shared, own = np.zeros(panel.n_items), np.zeros(panel.n_items)
+    columns = panel.shares.tocsc()
+    for code in range(panel.n_classes):
+        p = probability[:, code]
+        rows = np.flatnonzero(p[panel.item] > _TINY)
+        residual = 1 - _column(columns, code)[rows] - rate[panel.worker[rows], code]
+        item = panel.item[rows]
+        total = np.bincount(item, residual, panel.n_items)
+        squares = np.bincount(item, residual**2, panel.n_items)
+        shared += p * (total**2 - squares)
+        own += p * n_pairs * squares
+    return SharedErrors(shared, own)
+
+
+def correlation_of(errors: SharedErrors) -> float:
+    """Correlation of errors of two random answers to one item.
+
+    Parameters
+    ----------
+    errors : SharedErrors
+        Its parts by item.
+
+    Returns
+    -------
+    float
+        NaN where nobody errs, or nobody is ever right.
+    """
+    own = float(errors.own.sum())
+    return float(errors.shared.sum()) / own if own > _TINY * max(len(errors.own), 1) else float("nan")
+
+
+def correlation_interval(
+    errors: SharedErrors, size: float, interval: float, random: np.random.Generator
+) -> tuple[float, float]:
+    """Interval of the correlation by a bootstrap over items.
+
+    Resampled items are studentised (bootstrap-t) on the scale of the logarithm of 1 + (size - 1) x correlation, on
+    which the sampling distribution is close to symmetric; plain quantiles of resamples are too narrow for few items.
+
+    Parameters
+    ----------
+    errors : SharedErrors
+        The parts of the correlation by item.
+    size : float
+        Answers per item.
+    interval : float
+        Probability of the interval.
+    random : Generator
+        Source of chance.
+
+    Returns
+    -------
+    tuple of float
+        Lower and upper bound, NaN for fewer than two items.
+    """
+    used = np.flatnonzero(errors.own > 0)
+    if len(used) < 2:
+        return float("nan"), float("nan")
+    shared, own = errors.shared[used], errors.own[used]
+    if len(used) > _UNITS:
+        unit = random.permutation(len(used)) % _UNITS
+        shared, own = np.bincount(unit, shared), np.bincount(unit, own)
+    n = len(shared)
+    effect, error = _log_effect(np.full((1, n), 1 / n), shared, own, size)
+    resampled, its_error = _log_effect(random.multinomial(n, np.full(n, 1 / n), _RESAMPLES) / n, shared, own, size)
+    ok = (its_error > 0) & np.isfinite(resampled)
+    studentised = np.append((resampled[ok] - effect[0]) / its_error[ok], 0.0)
+    low, high = np.quantile(studentised, [(1 - interval) / 2, (1 + interval) / 2])
+    # With few units the resampled ratios are too few to trust: never narrower than the normal interval.
+    z = float(ndtri((1 + interval) / 2))
+    low, high = min(float(low), -z), max(float(high), z)
+    bounds = np.exp(effect[0] - error[0] * np.array([high, low]))
+    lower, upper = np.clip((bounds - 1) / (size - 1), -1.0, 1.0)
+    return float(lower), float(upper)
+
+
+def _log_effect(share: np.ndarray, shared: np.ndarray, own: np.ndarray, size: float) -> tuple[np.ndarray, np.ndarray]:
+    """Log design effect for each row of item shares, and its standard error from the items' influences."""
+    total, below = share @ shared, share @ own
+    below = np.where(below > 0, below, np.nan)
+    ratio = total / below
+    effect = np.maximum(1 + (size - 1) * ratio, _LEAST_EFFECT)
+    spread = share @ shared**2 - 2 * ratio * (share @ (shared * own)) + ratio**2 * (share @ own**2)
+    error = (size - 1) * np.sqrt(np.maximum(spread, 0.0) / len(shared)) / below / effect
+    return np.log(effect), np.nan_to_num(error)
+
+
+def _column(columns: sparse.csc_array, code: int) -> np.ndarray:
+    """One column of a sparse table, spelled out."""
+    out = np.zeros(columns.shape[0])
+    part = slice(columns.indptr[code], columns.indptr[code + 1])
+    out[columns.indices[part]] = columns.data[part]
+    return out
