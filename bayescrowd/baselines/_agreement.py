@@ -1,4 +1,4 @@
-"""Votes weighted by skills, and skills from agreement with the classes: what WAWA and zero-based skill share."""
+"""Votes weighted by skills, agreement with the classes found, and what gold and the majority say of these."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,15 @@ import numpy as np
 from bayescrowd.baselines._result import Votes
 from bayescrowd.results.votes import leading
 
-__all__ = ["Agreement", "agreement"]
+__all__ = ["ENOUGH_GOLD", "GOLD_DECIDES_SIGNS", "Agreement", "agreement", "contradicted"]
+
+ENOUGH_GOLD = 3.0
+"""So many more gold items must speak for the other sign: one or two may be items that everybody gets wrong."""
+
+GOLD_DECIDES_SIGNS = (
+    "Gold decides the sign only (which side is which class), where it speaks clearly, and its own items: skills are "
+    "estimated without it. bc.fit uses gold throughout."
+)
 
 
 class Agreement(NamedTuple):
@@ -114,3 +122,31 @@ def agreement(votes: Votes) -> Agreement:
     """
     n_votes = np.bincount(votes.worker, votes.weight, votes.n_workers)
     return Agreement(votes, votes.item * votes.n_classes + votes.label, n_votes)
+
+
+def contradicted(votes: Votes, probability: np.ndarray) -> tuple[int, int]:
+    """Count the items whose class is not the one that most votes are for.
+
+    Parameters
+    ----------
+    votes : Votes
+        The labels that are classes.
+    probability : array [item, class]
+        The classes found, gold items too by their labels alone.
+
+    Returns
+    -------
+    tuple of int
+        Items of another class than the majority's, and items with a clear majority; gold items are left out. Ties
+        contradict nothing. (0, 0) where gold speaks for the classes found.
+    """
+    leads = leading(agreement(votes).tally(np.ones(votes.n_workers)))
+    found = leading(probability)
+    clear = leads.sum(axis=1) == 1
+    single = found.sum(axis=1) == 1
+    known = np.flatnonzero((votes.gold >= 0) & clear & single)
+    right = found[known, votes.gold[known]]
+    if right.sum() - (~right).sum() >= ENOUGH_GOLD:
+        return 0, 0
+    clear &= votes.gold < 0
+    return int((clear & single & ~(leads & found).any(axis=1)).sum()), int(clear.sum())

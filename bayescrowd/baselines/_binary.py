@@ -12,6 +12,7 @@ References
 Karger, Oh, Shah (2013), Efficient crowdsourcing for multi-class labeling, SIGMETRICS, for the thresholds.
 """
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,11 +20,22 @@ from scipy import sparse
 from scipy.linalg import eigh
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
+from bayescrowd.baselines._agreement import ENOUGH_GOLD, GOLD_DECIDES_SIGNS, contradicted
 from bayescrowd.baselines._options import check_flag
 from bayescrowd.baselines._result import Call, Found, Votes, votes_of
 from bayescrowd.errors import EngineError, shorten
 
-__all__ = ["NOISE", "Answers", "Scores", "answers_of", "decided", "gram_operator", "top_eigenvector", "upright"]
+__all__ = [
+    "NOISE",
+    "Answers",
+    "Scores",
+    "answers_of",
+    "decided",
+    "gram_operator",
+    "top_eigenvector",
+    "turned",
+    "upright",
+]
 
 NOISE = 1e-10
 """Entries of an eigenvector below this share of its largest one are rounding."""
@@ -136,14 +148,22 @@ class Scores(NamedTuple):
         Sum of the sizes of the terms that ``item`` is a sum of: what rounding is relative to.
     skill : array [worker]
         From -1 to 1, 0 for a worker who guesses.
+    sign : float
+        What scores and skills are to be multiplied with: 1, -1, or 0 where nothing tells the sign.
     """
 
     item: np.ndarray
     size: np.ndarray
     skill: np.ndarray
+    sign: float = 1.0
+
+    @property
+    def side(self) -> np.ndarray:
+        """Signs of the scores as they stand, rounding aside, array [item]."""
+        return np.where(np.abs(self.item) <= _TIE * self.size, 0.0, np.sign(self.item))
 
 
-def answers_of(call: Call, ordered: Any) -> tuple[Votes, Answers]:
+def answers_of(call: Call, ordered: Any) -> tuple[Call, Votes, Answers]:
     """Take the answers of a table of two classes, or of ordered ones.
 
     Parameters
@@ -156,7 +176,8 @@ def answers_of(call: Call, ordered: Any) -> tuple[Votes, Answers]:
     Returns
     -------
     tuple
-        The votes, and the answers with one row of ``net`` for each threshold.
+        The call, with ``ordered`` as it was used; the votes; and the answers with one row of ``net`` for each
+        threshold.
 
     Raises
     ------
@@ -178,8 +199,13 @@ def answers_of(call: Call, ordered: Any) -> tuple[Votes, Answers]:
         np.bincount(place, np.where(votes.label > threshold, votes.weight, -votes.weight), len(key))
         for threshold in range(votes.n_classes - 1)
     ]
-    return votes, Answers(
-        key // votes.n_workers, key % votes.n_workers, root, np.array(above) / root, votes.n_items, votes.n_workers
+    used = replace(call, settings={**call.settings, "ordered": bool(ordered or labels.ordered)})
+    return (
+        used,
+        votes,
+        Answers(
+            key // votes.n_workers, key % votes.n_workers, root, np.array(above) / root, votes.n_items, votes.n_workers
+        ),
     )
 
 
@@ -236,7 +262,7 @@ def gram_operator(table: sparse.csr_array) -> LinearOperator:
 
 
 def upright(scores: Scores, agreement: float, size: float) -> Scores:
-    """Turn the sign of a rule's scores.
+    """Say which sign a rule's scores are to have.
 
     Parameters
     ----------
@@ -250,10 +276,40 @@ def upright(scores: Scores, agreement: float, size: float) -> Scores:
     Returns
     -------
     Scores
-        All zero where nothing tells the sign.
+        As they are, with their `sign`, for `turned`.
     """
-    sign = 0.0 if abs(agreement) <= _TIE * size else np.sign(agreement)
-    return Scores(sign * scores.item, scores.size, sign * scores.skill)
+    return scores._replace(sign=0.0 if abs(agreement) <= _TIE * size else float(np.sign(agreement)))
+
+
+def turned(votes: Votes, answers: Answers, scores: list[Scores]) -> list[Scores]:
+    """Turn scores by their signs, or by gold where it says the opposite.
+
+    Parameters
+    ----------
+    votes : Votes
+        The votes.
+    answers : Answers
+        The answers.
+    scores : list of Scores
+        One for each threshold.
+
+    Returns
+    -------
+    list of Scores
+        All zero where nothing tells the sign. Gold turns a sign where `ENOUGH_GOLD` more of its items are contradicted
+        than matched, and decides one that is open whenever it prefers a side.
+    """
+    n_answers = answers.by_item(np.ones(len(answers.item)))
+    # An item counts as often as its labels do: once without weights.
+    weight = np.where(votes.gold >= 0, answers.by_item(answers.root**2) / np.maximum(n_answers, 1), 0.0)
+    found = []
+    for threshold, score in enumerate(scores):
+        matches = float((weight * score.side) @ np.where(votes.gold > threshold, 1.0, -1.0))
+        sign = score.sign
+        if sign == 0 or sign * matches <= -ENOUGH_GOLD:
+            sign = float(np.sign(matches))
+        found.append(Scores(sign * score.item, score.size, sign * score.skill))
+    return found
 
 
 def decided(call: Call, votes: Votes, answers: Answers, scores: list[Scores], **rest: Any) -> Found:
@@ -268,37 +324,49 @@ def decided(call: Call, votes: Votes, answers: Answers, scores: list[Scores], **
     answers : Answers
         Its answers.
     scores : list of Scores
-        One for each threshold.
+        One for each threshold, from `turned`.
     **rest
         Further fields of `Found`.
 
     Returns
     -------
     Found
-        Probabilities are 0 and 1; classes whose scores are zero share the item, and so do those of items without votes.
+        Probabilities are 0 and 1. Where scores are zero, the classes that the others leave open share the item equally:
+        all of them where all scores are zero, as for an item without votes.
     """
     sign = np.empty((len(scores), votes.n_items))
     for threshold, (score, net) in enumerate(zip(scores, answers.net, strict=True)):
         one_sided = bool((net > 0).all() or (net < 0).all())  # nothing to weigh, nor to decompose
         item = answers.by_item(net) if one_sided else score.item
-        zero = False if one_sided else np.abs(item) <= _TIE * score.size
-        sign[threshold] = np.where(zero, 0.0, np.sign(item))
+        sign[threshold] = np.sign(item) if one_sided else score.side
     up = (1 + sign) / 2
     reached = np.vstack([np.ones(votes.n_items), np.cumprod(up, axis=0)])
-    probability = np.vstack([reached[:-1] * (1 - up), reached[-1:]]).T
+    possible = np.vstack([reached[:-1] * (1 - up), reached[-1:]]).T > 0
+    probability = possible / possible.sum(axis=1, keepdims=True)
     voted = answers.voted
     probability[~voted] = 1 / votes.n_classes
     largest = np.abs(scores[0].item[voted]).max(initial=0.0)
     by_item = {"score": np.where(voted, scores[0].item, 0.0) / (largest or 1.0)} if len(scores) == 1 else {}
     undecided = int((voted & (probability.max(axis=1) < 1)).sum())
-    said = (
-        f"{call.method} says nothing of {undecided} of the {int(voted.sum())} items with votes: their scores are zero, "
-        "and classes share them.",
-    )
+    said = []
+    if undecided:
+        said.append(
+            f"{call.method} says nothing of {undecided} of the {int(voted.sum())} items with votes: their scores are "
+            "zero, and classes share them."
+        )
+    other, clear = contradicted(votes, probability)
+    if 2 * other > clear:
+        said.append(
+            f"{call.method} contradicts the majority on {other} of the {clear} items with a clear one: its sides may "
+            "be the wrong way round, as nothing but chance, or a rule that assumes mostly good workers, tells which is "
+            "which. Give gold for a few items, or compare with ghosh_svd, whose sign is the vote's, and with bc.fit."
+        )
+    if (votes.gold >= 0).any():
+        said.append(GOLD_DECIDES_SIGNS)
     return Found(
         votes.clamped(probability),
         by_worker={"skill": np.mean([score.skill for score in scores], axis=0)} | rest.pop("by_worker", {}),
         by_item=by_item,
-        warnings=said if undecided else (),
+        warnings=tuple(said),
         **rest,
     )

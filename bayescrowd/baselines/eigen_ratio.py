@@ -5,7 +5,16 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from bayescrowd.baselines._binary import NOISE, Answers, Scores, answers_of, decided, top_eigenvector, upright
+from bayescrowd.baselines._binary import (
+    NOISE,
+    Answers,
+    Scores,
+    answers_of,
+    decided,
+    top_eigenvector,
+    turned,
+    upright,
+)
 from bayescrowd.baselines._result import begin, finish
 from bayescrowd.errors import EngineError
 from bayescrowd.fit import Fit
@@ -32,6 +41,9 @@ def eigen_ratio(labels: Any, *, ordered: bool = False) -> Fit:
 
     the sign of :math:`v_1` being the one that agrees with the vote. Workers who share no item with most of the others,
     nor by way of others, have :math:`v_{2m} = 0`; they have no say here.
+
+    Gold decides the sign alone, for each threshold, where it contradicts at least three more items than it matches, and
+    its own items; skills are estimated without it, as a warning of the fit says.
 
     Parameters
     ----------
@@ -75,7 +87,7 @@ def eigen_ratio(labels: Any, *, ordered: bool = False) -> Fit:
     Dalvi, Dasgupta, Kumar, Rastogi (2013), Aggregating crowdsourced binary ratings, WWW, algorithm 2.
     """
     call = begin("eigen-ratio", labels, ordered=ordered)
-    votes, answers = answers_of(call, ordered)
+    call, votes, answers = answers_of(call, ordered)
     products = float((np.bincount(answers.item).astype(float) ** 2).sum())
     if min(products, float(votes.n_workers) ** 2) > _MOST_PRODUCTS:
         raise EngineError(
@@ -89,7 +101,7 @@ def eigen_ratio(labels: Any, *, ordered: bool = False) -> Fit:
     pattern = common.copy()
     pattern.data = np.ones_like(common.data)
     beside = top_eigenvector(pattern)
-    scores = [_score(answers, net, inverse, beside) for net in answers.net]
+    scores = turned(votes, answers, [_score(answers, net, inverse, beside) for net in answers.net])
     accuracy = {"accuracy": (1 + scores[0].skill) / 2} if votes.n_classes == 2 else {}
     return finish(call, decided(call, votes, answers, scores, by_worker=accuracy))
 

@@ -4,7 +4,16 @@ from typing import Any
 
 import numpy as np
 
-from bayescrowd.baselines._binary import Answers, Scores, answers_of, decided, gram_operator, top_eigenvector, upright
+from bayescrowd.baselines._binary import (
+    Answers,
+    Scores,
+    answers_of,
+    decided,
+    gram_operator,
+    top_eigenvector,
+    turned,
+    upright,
+)
 from bayescrowd.baselines._result import begin, finish
 from bayescrowd.fit import Fit
 
@@ -24,6 +33,9 @@ def ghosh_svd(labels: Any, *, ordered: bool = False) -> Fit:
 
     Where labels are few and workers see items in batches, the leading vector may be that of one batch: on the set
     ``rte`` the rule is wrong for 49 of 100 items, as in published tables.
+
+    Gold decides the sign alone, for each threshold, where it contradicts at least three more items than it matches, and
+    its own items; skills are estimated without it, as a warning of the fit says.
 
     Parameters
     ----------
@@ -62,8 +74,8 @@ def ghosh_svd(labels: Any, *, ordered: bool = False) -> Fit:
     ACM EC, section 4.
     """
     call = begin("ghosh-svd", labels, ordered=ordered)
-    votes, answers = answers_of(call, ordered)
-    scores = [_score(answers, net) for net in answers.net]
+    call, votes, answers = answers_of(call, ordered)
+    scores = turned(votes, answers, [_score(answers, net) for net in answers.net])
     return finish(call, decided(call, votes, answers, scores))
 
 

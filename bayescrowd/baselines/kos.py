@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
-from bayescrowd.baselines._binary import Answers, Scores, answers_of, decided, top_eigenvector, upright
+from bayescrowd.baselines._binary import Answers, Scores, answers_of, decided, top_eigenvector, turned, upright
 from bayescrowd.baselines._options import check_whole, check_word
 from bayescrowd.baselines._result import begin, finish
 from bayescrowd.fit import Fit
@@ -33,6 +33,12 @@ def kos(labels: Any, *, method: str = "message-passing", ordered: bool = False, 
 
     Both rest on workers and items being matched at random. Where workers see items in batches (set ``rte``) they are
     near chance, in published tables too.
+
+    Messages have no rule for the sign: on small tables they may come out the wrong way round. Where the classes
+    contradict the majority on more than half of the items with a clear one, a warning says so.
+
+    Gold decides the sign alone, for each threshold, where it contradicts at least three more items than it matches, and
+    its own items; skills are estimated without it, as a warning of the fit says.
 
     Parameters
     ----------
@@ -81,11 +87,12 @@ def kos(labels: Any, *, method: str = "message-passing", ordered: bool = False, 
     check_word("method", method, ("message-passing", "svd"))
     check_whole("passes", passes, 1)
     check_whole("seed", seed, 0)
-    votes, answers = answers_of(call, ordered)
+    call, votes, answers = answers_of(call, ordered)
     if method == "svd":
-        return finish(call, decided(call, votes, answers, [_singular(answers, net) for net in answers.net]))
+        scores = turned(votes, answers, [_singular(answers, net) for net in answers.net])
+        return finish(call, decided(call, votes, answers, scores))
     random = np.random.default_rng(seed)
-    scores = [_messages(answers, net, passes, random) for net in answers.net]
+    scores = turned(votes, answers, [_messages(answers, net, passes, random) for net in answers.net])
     sentence = f"Passed messages {passes} times, as asked for."
     return finish(call, decided(call, votes, answers, scores, sentence=sentence))
 

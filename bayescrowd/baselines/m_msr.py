@@ -8,8 +8,15 @@ from bayescrowd.baselines._options import check_number, check_whole
 from bayescrowd.baselines._rank_one import Pairs, by_skill, pairs_of, signs_of
 from bayescrowd.baselines._result import begin, ending, finish, votes_of
 from bayescrowd.fit import Fit
+from bayescrowd.results.words import count_of
 
 __all__ = ["m_msr"]
+
+_RANGE = 1e-8
+"""Skills below this share of the largest linked one run off to 0."""
+
+_FAR = 64
+"""Powers of two beyond which the free scale is taken out."""
 
 
 def m_msr(
@@ -37,6 +44,13 @@ def m_msr(
 
     Where workers share items with few others, F is 0 by the papers' rule and nothing is left out.
 
+    There may be no fixed point, as where one pair of workers agrees by chance alone: the others' skills then run off,
+    and the fit says that it did not converge.
+
+    Gold decides the sign alone, in each part of linked workers, where the opposite sign would match at least three more
+    gold items, and its own items; skills are estimated without it, as a warning of the fit says. With
+    ``signs="positive"`` it decides its own items only.
+
     Parameters
     ----------
     labels : CrowdLabels
@@ -53,7 +67,8 @@ def m_msr(
     Returns
     -------
     Fit
-        With confusion matrices of one coin, equal prevalence, and ``skill`` of workers.
+        With confusion matrices of one coin, equal prevalence, and ``skill`` of workers, which is in
+        ``fit.idata["point_estimate"]`` (``fit.workers()`` has what all confusion matrices tell).
 
     Raises
     ------
@@ -86,18 +101,24 @@ def m_msr(
     votes = votes_of(call)
     pairs = pairs_of(call, votes, signs)
     n_items = len(np.unique(votes.item))
-    size, passes, converged, trimmed = _alternate(pairs, trim, 1 / np.sqrt(n_items), max_iter, tolerance)
-    sign = np.ones(votes.n_workers) if signs == "positive" else signs_of(pairs)
+    size, passes, converged, ran_off, trimmed = _alternate(pairs, trim, 1 / np.sqrt(n_items), max_iter, tolerance)
+    sign, undecided = (np.ones(votes.n_workers), {}) if signs == "positive" else signs_of(call, pairs)
     sentence = ending(passes, converged, f"the change fell below {tolerance:g}")
+    if ran_off:
+        sentence = (
+            f"Stopped after {count_of(passes, 'pass')} without a fixed point: skills run off towards 0 and beyond 1, "
+            "and more passes do not help. Use pgd, whose skills are held in bounds."
+        )
     details = {"trim": trimmed}
-    found = by_skill(call, votes, pairs, sign * size, converged=converged, sentence=sentence, details=details)
+    skill = sign * size
+    found = by_skill(call, votes, pairs, skill, undecided, converged=converged, sentence=sentence, details=details)
     return finish(call, found)
 
 
 def _alternate(
     pairs: Pairs, trim: int | None, least: float, max_iter: int, tolerance: float
-) -> tuple[np.ndarray, int, bool, int]:
-    """Take turns; give the sizes of the skills, the passes taken, whether they settled, and F."""
+) -> tuple[np.ndarray, int, bool, bool, int]:
+    """Take turns; give the sizes of the skills, the passes taken, whether they settled, whether they ran off, and F."""
     row, column, degree = pairs.row, pairs.column, pairs.degree
     n = pairs.n_workers
     if trim is None:
@@ -119,14 +140,29 @@ def _alternate(
         # A skill of exactly 0 could not be divided by.
         return np.where(number > 0, np.where(mean > 0, mean, least), own)
 
+    def floored(own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        top = np.zeros(len(own))
+        np.maximum.at(top, pairs.part, own)
+        floor = _RANGE * top[pairs.part]
+        return np.maximum(own, floor), own < floor
+
     u = v = np.full(n, 0.5)
+    ran_off = False
     for done in range(1, max_iter + 1):
         u_before, v_before = u, v
-        v = turn(u, v)
-        u = turn(v, u)
+        v, low_v = floored(turn(u, v))
+        u, low_u = floored(turn(v, u))
+        ran_off = bool(low_u.any() or low_v.any())
         du, dv = u - u_before, v - v_before
         # The change of u v' is du v' + u_before dv'.
         change = (du @ du) * (v @ v) + (u_before @ u_before) * (dv @ dv) + 2 * (du @ u_before) * (v @ dv)
         if change <= tolerance**2 * (u @ u) * (v @ v):
-            return np.sqrt(u * v), done, True, trim
-    return np.sqrt(u * v), max_iter, False, trim
+            return np.sqrt(u * v), done, not ran_off, ran_off, trim
+        # Only u v' matters: the scale of u alone, a power of two so that nothing is rounded, must not overflow.
+        far = np.abs(np.log2(u)) > _FAR
+        if ran_off and far.any():
+            top = np.zeros(n)
+            np.maximum.at(top, pairs.part, u)
+            scale = np.exp2(np.floor(np.log2(np.where(top > 0, top, 1.0))))[pairs.part]
+            u, v = u / scale, v * scale
+    return np.sqrt(u * v), max_iter, False, ran_off, trim

@@ -38,6 +38,10 @@ def pgd(
     Gradients are scaled by the number of labels that a worker shares with others, and steps have the length of Barzilai
     and Borwein: tens of them reach the minimum that the papers' constant small steps need thousands for.
 
+    Gold decides the sign alone, in each part of linked workers, where the opposite sign would match at least three more
+    gold items, and its own items; skills are estimated without it, as a warning of the fit says. With
+    ``signs="positive"`` it decides its own items only.
+
     Parameters
     ----------
     labels : CrowdLabels
@@ -55,7 +59,8 @@ def pgd(
     Returns
     -------
     Fit
-        With confusion matrices of one coin, equal prevalence, and ``skill`` of workers.
+        With confusion matrices of one coin, equal prevalence, and ``skill`` of workers, which is in
+        ``fit.idata["point_estimate"]`` (``fit.workers()`` has what all confusion matrices tell).
 
     Raises
     ------
@@ -85,21 +90,27 @@ def pgd(
     pairs = pairs_of(call, votes, signs)
     low, high = limits(votes)
     within = (max(low, 0.0) if signs == "positive" else low, high)
-    skill, objective, converged = _descend(pairs, weights, signs, within, max_iter, tolerance)
+    sign, undecided = (np.ones(votes.n_workers), {}) if signs == "positive" else signs_of(call, pairs)
+    skill, objective, converged = _descend(pairs, weights, signs, sign, within, max_iter, tolerance)
     steps = len(objective) - 1
     sentence = ending(steps, converged, f"a step moved every skill by less than {tolerance:g}", noun="step")
-    found = by_skill(call, votes, pairs, skill, objective=objective, converged=converged, sentence=sentence)
+    found = by_skill(call, votes, pairs, skill, undecided, objective=objective, converged=converged, sentence=sentence)
     return finish(call, found)
 
 
 def _descend(
-    pairs: Pairs, weights: str, signs: str, within: tuple[float, float], max_iter: int, tolerance: float
+    pairs: Pairs,
+    weights: str,
+    signs: str,
+    sign: np.ndarray,
+    within: tuple[float, float],
+    max_iter: int,
+    tolerance: float,
 ) -> tuple[np.ndarray, np.ndarray, bool]:
-    """Minimise from skills of one half; give skills, the objective at each of them, and whether it was reached."""
+    """Minimise from skills of one half; give skills, objectives on the way, and whether the minimum was reached."""
     low, high = within
     count = pairs.common if weights == "count" else np.ones(len(pairs.common))
     known = np.abs(pairs.correlation) if signs == "positive" else pairs.correlation
-    sign = np.ones(pairs.n_workers) if signs == "positive" else signs_of(pairs)
     alone, product = pairs.table(count), pairs.table(count * known)
     constant = float(count @ known**2)
     scale = np.bincount(pairs.row, count, pairs.n_workers)

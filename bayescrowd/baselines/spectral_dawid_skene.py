@@ -1,18 +1,19 @@
 """Spectral methods meet EM: confusion matrices from third moments of three groups of workers, then passes of EM."""
 
-import re
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-import pandas as pd
 
+from bayescrowd.baselines._agreement import agreement, contradicted
 from bayescrowd.baselines._confusions import with_other_labels
+from bayescrowd.baselines._ids import natural_order
 from bayescrowd.baselines._options import check_whole, check_word
-from bayescrowd.baselines._result import Found, begin, finish, votes_of
+from bayescrowd.baselines._result import Found, Votes, begin, finish, votes_of
 from bayescrowd.baselines._tensor_power import tensor_components
 from bayescrowd.baselines._votes_table import VotesTable
 from bayescrowd.data.arrays import Table
+from bayescrowd.data.labels import CrowdLabels
 from bayescrowd.data.votes import shares
 from bayescrowd.errors import EngineError
 from bayescrowd.fit import Fit
@@ -21,10 +22,9 @@ from bayescrowd.moments.estimate import FLOOR, Estimate, counts_given, decode, f
 from bayescrowd.moments.permutation import best_order
 from bayescrowd.moments.polish import polished
 from bayescrowd.moments.voted import on_voted_classes
+from bayescrowd.results.votes import leading
 
 __all__ = ["spectral_dawid_skene"]
-
-_DIGITS = frozenset("0123456789")
 
 _ARRANGEMENTS = ((1, 2), (2, 0), (0, 1))
 """The two other groups of each group, in cyclic order."""
@@ -82,7 +82,9 @@ def spectral_dawid_skene(
 
     Third moments of few labels are rough. Where those of a split cannot be inverted well (:math:`C_{gh}` is singular,
     or :math:`\mu_a + \mu_b` has a condition number above 20), up to nine random splits are tried, and the first good
-    one or the best is taken, with pseudo-inverses; a warning of the fit says so.
+    one or the best is taken, with pseudo-inverses; a warning of the fit says so. Where the classes found contradict the
+    majority on more than half of the items with a clear one, they are named anew by the votes (without gold), and a
+    warning says so.
 
     Parameters
     ----------
@@ -103,7 +105,8 @@ def spectral_dawid_skene(
     Returns
     -------
     Fit
-        With confusion matrices and prevalence; and the ``group`` of each worker.
+        With confusion matrices and prevalence; and the ``group`` of each worker, which is in
+        ``fit.idata["point_estimate"]``.
 
     Raises
     ------
@@ -133,7 +136,7 @@ def spectral_dawid_skene(
     check_whole("restarts", restarts, 1)
     check_whole("iterations", iterations, 1)
     check_whole("seed", seed, 0)
-    votes = votes_of(call)
+    votes, number = _by_id(votes_of(call), labels)
     table = VotesTable(votes)
     active = np.unique(votes.worker)
     if len(active) < 3:
@@ -149,36 +152,64 @@ def spectral_dawid_skene(
             "bc.fit(labels, engine='em')"
         )
     random = np.random.default_rng(seed)
-    first = _by_id(labels.workers) if partition == "modulo" else None
+    first = np.arange(table.n_workers) % 3 if partition == "modulo" else None
     start = _moments(table, active=active, first=first, random=random, restarts=restarts, iterations=iterations)
     estimate = polished(table, start, passes, prevalence=prevalence)
     if prevalence == "uniform":
         named = start.prevalence > 0
         estimate = estimate._replace(prevalence=named / named.sum())
+    rule = "ml" if prevalence == "uniform" else "map"
+    estimate, naming = _named(votes, estimate, rule)
+    estimate = estimate._replace(confusion=estimate.confusion[number])
     found = Found(
-        decode(table, estimate, rule="ml" if prevalence == "uniform" else "map"),
+        decode(VotesTable(votes_of(call)), estimate, rule=rule),
         confusion=with_other_labels(estimate.confusion, len(labels.label_values)),
         prevalence=estimate.prevalence,
         sentence=f"Moments of three groups of workers, then {passes} passes of EM, as asked for.",
-        by_worker={"group": start.details["group"] + 1},
-        warnings=start.notes,
+        by_worker={"group": start.details["group"][number] + 1},
+        warnings=(*start.notes, *naming),
         details={"condition": start.details["condition"]},
     )
     return finish(call, found)
 
 
-def _by_id(workers: pd.Index) -> np.ndarray:
-    """Group of each worker: every third in the order of ids, so that the order of rows does not matter."""
-    order = sorted(range(len(workers)), key=lambda place: _natural(str(workers[place])))
-    group = np.empty(len(workers), np.int64)
-    group[order] = np.arange(len(workers)) % 3
-    return group
+def _by_id(votes: Votes, labels: CrowdLabels) -> tuple[Votes, np.ndarray]:
+    """Give items and workers numbers in the order of ids, and sort: then neither splits nor rounding depend on rows.
+
+    The power method may not settle on rough moments, and then rounding decides where it ends. Also gives the new number
+    of each worker.
+    """
+    items, workers = natural_order(labels.items), natural_order(labels.workers)
+    item, worker = np.argsort(items)[votes.item], np.argsort(workers)[votes.worker]
+    order = np.lexsort((votes.weight, votes.label, worker, item))
+    moved = votes._replace(
+        item=item[order],
+        worker=worker[order],
+        label=votes.label[order],
+        weight=votes.weight[order],
+        gold=votes.gold[items],
+    )
+    return moved, np.argsort(workers)
 
 
-def _natural(text: str) -> tuple[tuple[int, int, str], ...]:
-    """Sort numbers within ids as numbers, so that ids read as text have the order of ids read as numbers."""
-    parts = re.split(r"([0-9]+)", text)
-    return tuple((0, int(part), "") if part[0] in _DIGITS else (1, 0, part) for part in parts if part)
+def _named(votes: Votes, estimate: Estimate, rule: str) -> tuple[Estimate, tuple[str, ...]]:
+    """Name the classes by the votes where they contradict most of these; say so, and where that does not mend it."""
+    blind = votes._replace(gold=np.full(votes.n_items, -1))  # gold items by their labels
+    found = decode(VotesTable(blind), estimate, rule=rule)
+    other, clear = contradicted(votes, found)
+    if 2 * other <= clear:
+        return estimate, ()
+    leads = leading(agreement(blind).tally(np.ones(votes.n_workers)))
+    order = best_order(leads[leads.sum(axis=1) == 1].astype(float).T @ found[leads.sum(axis=1) == 1])
+    again = estimate._replace(confusion=estimate.confusion[:, order], prevalence=estimate.prevalence[order])
+    left, _ = contradicted(votes, found[:, order])
+    said = f"The classes found contradict the majority on {other} of the {clear} items with a clear one. "
+    free = (votes.gold < 0).all() and left < other
+    if free:
+        said += f"As their naming is free, they were named by the votes, which leaves {left}. "
+    return again if free else estimate, (
+        said + "The spectral start is rough: try another seed, and compare with bc.fit(labels, engine='em').",
+    )
 
 
 @on_voted_classes
