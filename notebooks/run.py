@@ -65,7 +65,7 @@ def execute(path: Path) -> tuple[NotebookNode, list[str]]:
         profile = home / "profile_default"
         profile.mkdir(parents=True)
         away.mkdir()
-        (profile / "ipython_kernel_config.py").write_text(_SETTINGS, encoding="utf-8")
+        (profile / "ipython_kernel_config.py").writetext_of(_SETTINGS, encoding="utf-8")
         # No folder of kernels: what is left is the kernel of this interpreter.
         manager = AsyncKernelManager(
             kernel_name="python3",
@@ -136,12 +136,14 @@ def faults(book: NotebookNode) -> list[str]:
         if cell.execution_count != number:
             found.append(f"{where} was not run in order: its count is {cell.execution_count}")
         for output in cell.outputs:
-            text = _text(output)
+            text = text_of(output)
             if output.output_type == "error":
                 found.append(f"{where} fails: {output.ename}: {output.evalue}")
                 continue
             if output.get("name") == "stderr" or re.search(r"\b\w*Warning: ", text):
                 found.append(f"{where} warns: {text.strip()[:500]}")
+            if "xr-wrap" in text:
+                found.append(f"{where} shows xarray's HTML, whose ids are new every time: print it")
             hits = [name for name in local if name in text]
             hits += [match.group() for pattern in (_PLACES, _ADDRESS) if (match := pattern.search(text))]
             if hits:
@@ -157,7 +159,7 @@ def _host() -> str:
     return name if re.search(r"[\d.-]", name) else ""
 
 
-def _text(output: NotebookNode) -> str:
+def text_of(output: NotebookNode) -> str:
     """All text of an output; pictures are left out."""
     data: dict[str, Any] = output.get("data", {})
     parts = [str(output.get("text", ""))]
@@ -201,7 +203,7 @@ def main(arguments: list[str] | None = None) -> int:
         if len(text.encode()) > MOST_BYTES:
             wrong.append(f"it has {len(text.encode()) / 1e6:.1f} MB: make pictures fewer or smaller")
         if not wrong and not given.check:
-            path.write_text(text, encoding="utf-8")
+            path.writetext_of(text, encoding="utf-8")
         print(f"{path.stem}: {'failed' if wrong else 'ran'} in {seconds:.0f} s", flush=True)
         for fault in wrong:
             print(f"  {fault}", flush=True)
