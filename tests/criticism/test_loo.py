@@ -121,6 +121,21 @@ def test_high_pareto_k_is_named_and_remedied() -> None:
     assert "There has been a warning" not in str(found)
 
 
+def test_a_few_values_that_are_a_little_high_are_named_but_no_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = estimate(_gibbs(), by="annotation")
+    k = np.zeros(22)
+    k[[3, 5]] = 0.75
+    found.pareto_k = found.pareto_k.copy(data=k)
+    monkeypatch.setattr("bayescrowd.criticism.loo.estimate", lambda *_, **__: found)
+    loo(_gibbs(), by="annotation")  # a warning would be an error here
+    for alarming in ({7: 0.8}, {3: 1.01}):
+        for row, value in alarming.items():
+            found.pareto_k[row] = value
+        with pytest.warns(BayescrowdWarning, match="Pareto k is too high for [23] of 22 annotations"):
+            loo(_gibbs(), by="annotation")
+        found.pareto_k[7] = 0.0
+
+
 def test_refitting_is_exact_where_reweighting_fails() -> None:
     tree = _gibbs(DS, left_out.strong)
     expected = _exact("worker", 1, left_out.strong)
