@@ -23,8 +23,11 @@ from bayescrowd.results.words import count_of
 
 __all__ = ["Worth", "by_known_classes", "by_labels_alone", "effective_size", "unknown_worth"]
 
-_REFITS, _PASSES = 40, 50
+_REFITS, _FEW_REFITS, _PASSES = 40, 15, 50
 _REFIT_LABELS = 20_000
+_REFIT_WORK = 300_000
+"""Products per pass from which on few refits must do; they give a spread to a fifth."""
+
 _FEWEST_ANSWERS, _FEWEST_ITEMS = 3, 20
 _SHARES_WRONG = (0.0, 0.25, 0.5, 0.75, 1.0)
 _LEAST_EFFECT = 0.05
@@ -203,8 +206,9 @@ def _spread(
     part = panel.some(_REFIT_LABELS, random)
     rows = np.searchsorted(panel.items, part.items)
     before = replace(fitted, ordinary=fitted.ordinary[rows], hard=fitted.hard[rows])
+    work = len(part.item) * part.n_classes + before.confusion.size
     found = []
-    for _ in range(_REFITS):
+    for _ in range(_REFITS if work <= _REFIT_WORK else _FEW_REFITS):
         weight = random.multinomial(part.n_items, np.full(part.n_items, 1 / part.n_items)).astype(float)
         if before.hard_share:
             again = with_hard_kind(part, before, temper=temper, item_weight=weight, passes=_PASSES)
