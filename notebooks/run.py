@@ -65,7 +65,7 @@ def execute(path: Path) -> tuple[NotebookNode, list[str]]:
         profile = home / "profile_default"
         profile.mkdir(parents=True)
         away.mkdir()
-        (profile / "ipython_kernel_config.py").writetext_of(_SETTINGS, encoding="utf-8")
+        (profile / "ipython_kernel_config.py").write_text(_SETTINGS, encoding="utf-8")
         # No folder of kernels: what is left is the kernel of this interpreter.
         manager = AsyncKernelManager(
             kernel_name="python3",
@@ -203,7 +203,7 @@ def main(arguments: list[str] | None = None) -> int:
         if len(text.encode()) > MOST_BYTES:
             wrong.append(f"it has {len(text.encode()) / 1e6:.1f} MB: make pictures fewer or smaller")
         if not wrong and not given.check:
-            path.writetext_of(text, encoding="utf-8")
+            path.write_text(text, encoding="utf-8")
         print(f"{path.stem}: {'failed' if wrong else 'ran'} in {seconds:.0f} s", flush=True)
         for fault in wrong:
             print(f"  {fault}", flush=True)

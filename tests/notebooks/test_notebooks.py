@@ -151,3 +151,54 @@ def test_notebooks_are_found_by_number_name_and_path(runner):
     assert runner.notebooks() == PATHS
     with pytest.raises(SystemExit, match="no notebook 'x'"):
         runner.notebooks(["x"])
+
+
+def _run_in(folder: Path, *arguments: str) -> Any:
+    """Run the script on the notebooks of another folder."""
+    code = (
+        f"import sys, pathlib; sys.path.insert(0, {str(FOLDER)!r}); import run; "
+        f"run.HERE = pathlib.Path({str(folder)!r}); raise SystemExit(run.main(sys.argv[1:]))"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "BAYESCROWD_FAST"}
+    command = [sys.executable, "-c", code, *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+
+
+def _write(folder: Path, name: str, *sources: str) -> Path:
+    cells = [nbformat.v4.new_code_cell(source, id=f"cell{number}") for number, source in enumerate(sources)]
+    path = folder / name
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
+    return path
+
+
+@pytest.mark.slow
+def test_outputs_are_kept_and_the_same_again(tmp_path):
+    draw = "import matplotlib.pyplot as plt\nplt.plot([1, 2]);"
+    where = "import os\nfrom pathlib import Path\nprint(os.listdir(), Path('x').write_text('y'))"
+    path = _write(tmp_path, "1_good.ipynb", where, draw)
+    first = _run_in(tmp_path, "--pictures", str(tmp_path / "pictures"))
+    assert first.returncode == 0, first.stdout + first.stderr
+    assert first.stderr == ""
+    assert (tmp_path / "pictures" / "1_good" / "02_0.png").read_bytes().startswith(b"\x89PNG")
+    kept = path.read_bytes()
+    assert b"[] 1" in kept, "every run begins in an empty folder"
+    assert b"Software" not in kept
+    assert _run_in(tmp_path, "1").returncode == 0
+    assert path.read_bytes() == kept
+
+
+@pytest.mark.slow
+def test_a_notebook_that_fails_is_left_alone(tmp_path):
+    path = _write(
+        tmp_path, "1_bad.ipynb", "1 + 1", "import warnings\nwarnings.warn('look out')", "raise KeyError('gone')"
+    )
+    before = path.read_bytes()
+    ended = _run_in(tmp_path)
+    assert ended.returncode == 1
+    assert "KeyError" in ended.stdout
+    assert "\x1b[" not in ended.stdout
+    assert path.read_bytes() == before
+    _write(tmp_path, "1_bad.ipynb", "import warnings\nwarnings.warn('look out')")
+    ended = _run_in(tmp_path)
+    assert ended.returncode == 1
+    assert "UserWarning: look out" in ended.stdout
