@@ -246,8 +246,8 @@ def _by_known(basis: str, size: float, n_items: int, worth: Worth, interval: flo
         ]
     chance = ", which may be chance" if worth.lower <= 0 < worth.correlation else ""
     said.append(
-        f"Given the class, the errors of two workers on the same item are correlated by {worth.correlation:.2f} "
-        f"({worth.lower:.2f} to {worth.upper:.2f}){chance}."
+        f"Given the class, the errors of two workers on the same item are correlated by {_two(worth.correlation)} "
+        f"({_two(worth.lower)} to {_two(worth.upper)}){chance}."
     )
     if worth.n_items < _FEW_ITEMS:
         said.append("So few items say little: 50 or more would.")
@@ -307,3 +307,8 @@ def _short(number: float) -> str:
     """Two digits, or all before the point."""
     text = f"{number:.0f}" if number >= 9.95 else f"{number:.1f}"
     return text.removesuffix(".0")
+
+
+def _two(number: float) -> str:
+    """Two digits after the point, and no minus zero."""
+    return f"{round(number, 2) + 0.0:.2f}"
