@@ -76,7 +76,7 @@ def diagnose(
     findings += of_the_levels(tree)
     if random_start:  # asked for by the user, not within the fit
         findings += of_the_fit(tree) + random_mode(tree)
-    if checks:
+    if checks and converged is not False:  # what did not converge is judged when it has
         findings += _misfit(tree, found_checks) + of_dependence(tree)
     changed, compared = against_majority(tree)
     findings += of_the_labels(tree) + thin_workers(tree) + thin_classes(tree) + vanished_classes(tree) + [compared]

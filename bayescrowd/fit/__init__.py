@@ -59,7 +59,8 @@ class Fit(Answers, Criticism):
         ``optimization``), ``observed_data``, ``constant_data``.
 
         After an engine that samples (nuts, gibbs, collapsed-gibbs) ArviZ takes it as it is. After an approximation
-        (collapsed-vi, vb, svi) ``az.summary`` and plots of the draws work, ``az.loo`` after svi only. A point estimate
+        (collapsed-vi, vb, svi) ``az.summary`` and plots of the draws work, for leave-one-out
+        use `loo`, which weights draws of collapsed-vi and vb by the posterior, or `kfold`. A point estimate
         (em) and samplers with ``keep=0`` have no draws, so no ``posterior``: read ``point_estimate`` with xarray.
         """
         let_arviz_have_a_label_axis()

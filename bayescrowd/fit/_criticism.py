@@ -92,7 +92,8 @@ class Criticism:
             What is left out at a time.
         refit : bool
             Fit again without each piece for which importance sampling is not reliable (Pareto k too high), and take
-            the exact value there.
+            the exact value there. By worker, values with a lower k tend to be too high as well:
+            ``fit.kfold(by="worker")`` is exact.
         seed : int
             Seed of the refits.
         progress : bool, optional
@@ -107,6 +108,12 @@ class Criticism:
         ------
         EngineError
             For engines without draws; `kfold` does those.
+
+        Warns
+        -----
+        BayescrowdWarning
+            Where Pareto k is too high for more than a tenth of the pieces, or above 1 for any. Fewer are named in
+            ``advice``.
 
         Examples
         --------

@@ -1,6 +1,7 @@
 """Progress of long work: one bar, only where somebody looks at it."""
 
 import sys
+from importlib.util import find_spec
 from typing import Any, Protocol, Self
 
 __all__ = ["Reporter", "reporter"]
@@ -99,5 +100,8 @@ def reporter(progress: bool | None) -> Reporter:
     Reporter
         A context manager.
     """
-    show = (sys.stderr.isatty() or "ipykernel" in sys.modules) if progress is None else progress
-    return _Bar() if show else _Silent()
+    notebook = "ipykernel" in sys.modules
+    show = (sys.stderr.isatty() or notebook) if progress is None else progress
+    # Rich draws bars in notebooks by ipywidgets, and warns on every bar where it is missing.
+    able = not notebook or find_spec("ipywidgets") is not None
+    return _Bar() if show and able else _Silent()

@@ -43,3 +43,16 @@ def test_a_bar_is_taken_away_after_an_error():
 
     with pytest.raises(KeyboardInterrupt):
         work()
+
+
+def test_P90_a_notebook_without_ipywidgets_is_left_in_peace(capsys, monkeypatch):
+    """Rich would warn on every bar, and draw none."""
+    from bayescrowd.inference import progress
+
+    monkeypatch.setitem(sys.modules, "ipykernel", sys)
+    monkeypatch.setattr(progress, "find_spec", lambda name: None)
+    with reporter(None) as report:
+        report.start("work", 10)
+        report.update(5)
+    out = capsys.readouterr()
+    assert (out.out, out.err) == ("", "")
