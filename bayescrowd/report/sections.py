@@ -142,7 +142,7 @@ def classes(tree: xr.DataTree) -> Markup:
     votes = vote_shares(tree)[voted].mean(axis=0) if voted.any() else np.full(probability.shape[1], np.nan)
     first = np.bincount(probability.argmax(axis=1), minlength=probability.shape[1])
     rows = [
-        (name, percent(votes[code], 1), percent(share, 1), number(first[code], 0))
+        (name, percent(votes[code], 1), percent(share, 1), number(float(first[code]), 0))
         for code, (name, share) in enumerate(zip(ids(tree, "class"), probability.mean(axis=0), strict=True))
     ]
     return table(("class", "share of the votes", "share by the model", "items where it leads"), rows)
@@ -172,7 +172,7 @@ def workers(tree: xr.DataTree) -> Markup:
     rows = [
         (
             name,
-            number(row["n_labels"], 0),
+            number(float(row["n_labels"]), 0),
             percent(row["accuracy"]),
             f"{percent(row['accuracy_lower'])} to {percent(row['accuracy_upper'])}",
             number(row["informativeness"]),
@@ -212,7 +212,7 @@ def items(tree: xr.DataTree) -> Markup:
             row["class"],
             percent(row["probability"]),
             "none" if pd.isna(row["majority"]) else f"{row['majority']}{' (tied)' if row['tie'] else ''}",
-            number(row["n_labels"], 0),
+            number(float(row["n_labels"]), 0),
         )
         for name, row in answer.loc[order].iterrows()
     ]
