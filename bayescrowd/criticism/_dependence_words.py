@@ -93,7 +93,8 @@ def remedies(basis: str, size: float, worth: Worth, has_levels: bool) -> list[st
             f"{by} probabilities that count every label in full are too sure. Ask workers who err on other items "
             "(other people, other models, other instructions) rather than more of the same; give every label the "
             f"weight {effective / size:.2g} ({_short(effective)} / {_short(size)}), so that {_short(size)} labels "
-            f"count as {_short(effective)}{model}."
+            f"count as {_short(effective)}, in fit.predict(labels with that weight), not in the fit itself, which would "
+            f"then learn less of the workers{model}."
         )
     return said
 
@@ -129,7 +130,7 @@ def copy_sentences(
         said.append(
             f"{shorten(workers[group])} say the same far more often than the class explains, and than others do{how}: "
             "they copy each other, or a common source, such as one model behind several judges. Keep one of them, or "
-            f"give their labels the weight {1 / (1 + (len(group) - 1) * alike):.2g}."
+            f"give their labels the weight {1 / (1 + (len(group) - 1) * alike):.2g} in fit.predict, not in the fit."
         )
     if len(groups) > _SHOWN:
         said.append(f"{count_of(len(groups) - _SHOWN, 'further group')} of workers copy: see groups.")
