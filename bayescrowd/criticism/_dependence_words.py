@@ -93,8 +93,8 @@ def remedies(basis: str, size: float, worth: Worth, has_levels: bool) -> list[st
             f"{by} probabilities that count every label in full are too sure. Ask workers who err on other items "
             "(other people, other models, other instructions) rather than more of the same; give every label the "
             f"weight {effective / size:.2g} ({_short(effective)} / {_short(size)}), so that {_short(size)} labels "
-            f"count as {_short(effective)}, in fit.predict(labels with that weight), not in the fit itself, which would "
-            f"then learn less of the workers{model}."
+            f"count as {_short(effective)}, in fit.predict(labels with that weight), not in the fit itself, which "
+            f"would then learn less of the workers{model}."
         )
     return said
 

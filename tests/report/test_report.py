@@ -152,7 +152,7 @@ def test_writing(tmp_path: Path) -> None:
     for bad, message in (
         (tmp_path, "it is a folder"),
         (tmp_path / "no" / "report.html", "there is no folder"),
-        (7, "give the name of a file"),
+        ("", "give the name of a file"),
     ):
         with pytest.raises(BayescrowdError, match=message):
             fit.report(bad)
