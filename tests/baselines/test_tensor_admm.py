@@ -243,7 +243,7 @@ def test_what_would_not_end_is_refused_with_its_size(monkeypatch):
     )
     words = (
         "would form 166,167,000 triples of labels of one item and fit up to 166,167,000 cells of 2 classes: about "
-        "17 minutes for 100 passes, and 61.9 GiB. Use the pairs only, .*'multispa-kl'"
+        "18 minutes for 100 passes, and 61.9 GiB. Use the pairs only, .*'multispa-kl'"
     )
     with pytest.raises(EngineError, match=words):
         bc.baselines.tensor_admm(labels)
