@@ -171,8 +171,8 @@ def of_misfit(checks: PredictiveChecks) -> list[Finding]:
     for name, check in sorted(known.items(), key=lambda entry: entry[1].p_value):
         if check.p_value < _DOUBTFUL:
             severity: Any = "caution" if check.p_value < REJECTED else "note"
-            text, _, remedy = check.sentence.partition(ARROW)
-            findings.append(Finding(severity, f"misfit-{name}", text, remedy))
+            text, _, what_to_do = check.sentence.partition(ARROW)
+            findings.append(Finding(severity, f"misfit-{name}", text, what_to_do))
     if known and not findings:
         values = ", ".join(f"{name} {check.p_value:.2f}" for name, check in known.items())
         text = f"The labels look like replications by the model (p-values of predictive checks: {values})."

@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from bayescrowd.criticism.chains import agree, check_chains
-from bayescrowd.criticism.checks import of_misfit, predictive_checks
+from bayescrowd.criticism.checks import PredictiveChecks, of_misfit, predictive_checks
 from bayescrowd.criticism.dependence import of_dependence
 from bayescrowd.criticism.evidence import against_majority, of_the_labels
 from bayescrowd.criticism.identifiability import of_the_fit
@@ -20,18 +20,16 @@ from bayescrowd.results.tree import has_chains, ids, json_attribute, n_labels_of
 from bayescrowd.results.votes import leading
 from bayescrowd.results.words import count_of
 
-__all__ = ["Diagnosis", "Finding", "diagnose", "vanished_classes"]
+__all__ = ["MOST_CHECKED", "Diagnosis", "Finding", "diagnose", "vanished_classes"]
 
 _EDGE = 1e-9
 _SAME = 1e-6
 
-_MOST_CHECKED = 100_000
+MOST_CHECKED = 100_000
 """Labels above which replications take too long to make unasked."""
 
 
-def diagnose(
-    tree: xr.DataTree, *, random_start: bool = False, checks: bool = False, found_checks: Any = None
-) -> Diagnosis:
+def diagnose(tree: xr.DataTree, *, random_start: bool = False, checks: bool | PredictiveChecks = False) -> Diagnosis:
     """Say whether a result can be trusted, and what to do where it cannot.
 
     Parameters
@@ -41,10 +39,9 @@ def diagnose(
     random_start : bool
         Also see whether a random start of the variational engine ends where one from this result does; that takes time
         and is left out for large tables.
-    checks : bool
-        Also compare the labels with replications by the fitted model, and look for workers that err together.
-    found_checks : PredictiveChecks, optional
-        The comparison, where it was made already.
+    checks : bool or PredictiveChecks
+        Also compare the labels with replications by the fitted model (or take this comparison), and look for workers
+        that err together.
 
     Returns
     -------
@@ -77,7 +74,7 @@ def diagnose(
     if random_start:  # asked for by the user, not within the fit
         findings += of_the_fit(tree) + random_mode(tree)
     if checks and converged is not False:  # what did not converge is judged when it has
-        findings += _misfit(tree, found_checks) + of_dependence(tree)
+        findings += _misfit(tree, checks) + of_dependence(tree)
     changed, compared = against_majority(tree)
     findings += of_the_labels(tree) + thin_workers(tree) + thin_classes(tree) + vanished_classes(tree) + [compared]
     # What the engine and the start noticed themselves, such as a start that could not be taken.
@@ -126,16 +123,16 @@ def vanished_classes(tree: xr.DataTree) -> list[Finding]:
     return findings
 
 
-def _misfit(tree: xr.DataTree, found: Any) -> list[Finding]:
-    """Compare with replications; a method without a model, or a large table, is told why not."""
-    if found is None:
-        if tree["observed_data"].sizes["annotation"] > _MOST_CHECKED:
-            text = f"The labels were not compared with replications: there are more than {_MOST_CHECKED:,} of them."
-            return [Finding("note", "checks-skipped", text, "fit.predictive_checks() does it all the same")]
-        if not tree.attrs["model_class"] or not {"posterior", "point_estimate"} & set(tree.children):
-            return []
-        found = predictive_checks(tree)
-    return of_misfit(found)
+def _misfit(tree: xr.DataTree, checks: bool | PredictiveChecks) -> list[Finding]:
+    """Compare with replications; a large table is told why not, a method without a model has none."""
+    if isinstance(checks, PredictiveChecks):
+        return of_misfit(checks)
+    if not tree.attrs["model_class"] or not {"posterior", "point_estimate"} & set(tree.children):
+        return []
+    if tree["observed_data"].sizes["annotation"] > MOST_CHECKED:
+        text = f"The labels were not compared with replications: there are more than {MOST_CHECKED:,} of them."
+        return [Finding("note", "checks-skipped", text, "fit.predictive_checks() does it all the same")]
+    return of_misfit(predictive_checks(tree))
 
 
 def _headline(tree: xr.DataTree, converged: bool | None) -> str:

@@ -108,10 +108,7 @@ def takes_starts(tree: xr.DataTree) -> bool:
 def _elsewhere(tree: xr.DataTree) -> str:
     if not takes_starts(tree):
         return f"fit with engine='em' or {_ENGINE!r}, which take starts, and starts=10"
-    ability = ', or init="ability"' if "difficulty_probability" in tree["latent"].dataset else ""
-    return (
-        f"start elsewhere: engine={_ENGINE!r} with starts=10{ability}, and pass that fit as init; or {identify(tree)}"
-    )
+    return f"start elsewhere: engine={_ENGINE!r} with starts=10, and pass that fit as init; or {identify(tree)}"
 
 
 def _ends(tree: xr.DataTree, engine: Engine, model: Model) -> list[tuple[np.ndarray, float]]:

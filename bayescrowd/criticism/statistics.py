@@ -1,5 +1,6 @@
 """Statistics of a label table by which a model is checked: agreement of pairs, vote splits, shares of labels."""
 
+import abc
 from collections.abc import Callable
 from typing import Any
 
@@ -29,7 +30,7 @@ _DENSE = 0.25
 """Share of items that workers label on average from which on a plain matrix product is faster than a sparse one."""
 
 
-class Statistic:
+class Statistic(abc.ABC):
     """A vector of numbers that is computed from the labels of a table and compared with those of its replications.
 
     Parameters
@@ -50,6 +51,7 @@ class Statistic:
         self.rows, self.scale, self.notes = rows, scale, notes
         self.dtype = np.dtype(float) if largest is None else np.min_scalar_type(largest)
 
+    @abc.abstractmethod
     def __call__(self, label_code: np.ndarray) -> np.ndarray:
         """Compute the numbers, before they are divided by ``scale``.
 
@@ -62,7 +64,6 @@ class Statistic:
         -------
         array [number]
         """
-        raise NotImplementedError
 
 
 class Agreement(Statistic):

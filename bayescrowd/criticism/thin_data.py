@@ -110,7 +110,7 @@ def thin_classes(tree: xr.DataTree) -> list[Finding]:
     --------
     >>> import bayescrowd as bc
     >>> print(thin_classes(bc.fit(bc.datasets.load("anesthesia")).idata)[0].text.split(":")[0])
-    Class 4 has about 1 item
+    Class 4 (about 1 item)
     """
     found = _shares(tree) if _is_of_workers(tree) else None
     if found is None or found.by_class is None or found.by_class.shape[1] < 2:
@@ -123,14 +123,17 @@ def thin_classes(tree: xr.DataTree) -> list[Finding]:
     if not len(thin):
         return []
     thin = thin[np.argsort(expected[thin], kind="stable")]
-    about = ", ".join(count_of(round(float(expected[code])), "item") for code in thin[:_SHOWN])
+    about = [
+        f"{shorten([name])} (about {count_of(round(float(n)), 'item')})"
+        for name, n in zip(ids(tree, "class")[thin[:_SHOWN]], expected[thin[:_SHOWN]], strict=True)
+    ]
+    who = ", ".join(about) + (f" and {len(thin) - _SHOWN} more" if len(thin) > _SHOWN else "")
     one = len(thin) == 1
     return [
         Finding(
             "note",
             "thin-classes",
-            f"{'Class' if one else 'Classes'} {shorten(ids(tree, 'class')[thin], _SHOWN)} {'has' if one else 'have'} "
-            f"about {about}{'' if len(thin) <= _SHOWN else ', ...'}: for most workers the rows of "
+            f"{'Class' if one else 'Classes'} {who}: for most workers the rows of "
             f"{'that class' if one else 'these classes'} in the confusion matrix are mostly the prior.",
             "read those rows with their intervals, fit.confusion(worker, interval=0.89); items, or gold, of "
             f"{'that class' if one else 'these classes'} would help",

@@ -107,14 +107,15 @@ def compose(tree: xr.DataTree, *, truth: Any = None, seed: int = 0) -> str:
     BayescrowdError
         Where matplotlib is missing.
     """
+    compared = sections.replications(tree, seed)
     parts: list[tuple[str, Markup | None]] = [
-        ("", sections.verdict(tree)),
+        ("", sections.verdict(tree, compared)),
         ("In short", sections.figures(tree)),
         ("Classes", sections.classes(tree)),
         ("Workers", sections.workers(tree)),
         ("Items", sections.items(tree)),
         ("Why an item got its class", sections.explanations(tree)),
-        ("Can the model be believed?", sections.checks(tree, seed)),
+        ("Can the model be believed?", sections.checks(compared)),
         ("Do workers err together?", sections.dependence(tree, truth, seed)),
         ("Against known classes", sections.calibration(tree, truth, seed)),
         ("How this was made", method.how(tree)),

@@ -10,9 +10,9 @@ import xarray as xr
 
 from bayescrowd import plots
 from bayescrowd.criticism import calibration as calibrating
-from bayescrowd.criticism import checks as checking
 from bayescrowd.criticism import dependence as depending
-from bayescrowd.criticism.convergence import diagnose
+from bayescrowd.criticism.checks import PredictiveChecks, predictive_checks
+from bayescrowd.criticism.convergence import MOST_CHECKED, diagnose
 from bayescrowd.criticism.report import Diagnosis
 from bayescrowd.decisions.consensus import consensus
 from bayescrowd.decisions.workers import workers as worker_table
@@ -30,6 +30,7 @@ __all__ = [
     "explanations",
     "figures",
     "items",
+    "replications",
     "verdict",
     "workers",
 ]
@@ -38,8 +39,6 @@ _SURE, _SURE_TEXT = 0.95, "95 %"
 _MOST_WORKERS = 50
 _MOST_ITEMS, _LEAST_ITEMS = 25, 5
 _EXPLAINED = 3
-_LARGE = 300_000
-"""Labels above which replications are left out: a page is to be made in a minute."""
 
 
 def _or_why(section: Callable[..., Markup | None]) -> Callable[..., Markup | None]:
@@ -50,25 +49,56 @@ def _or_why(section: Callable[..., Markup | None]) -> Callable[..., Markup | Non
         try:
             return section(*arguments, **options)
         except BayescrowdError as error:
-            return element("p", f"Not shown: {error}", class_="soft")
+            return _not_shown(error)
 
     return made
 
 
-def verdict(tree: xr.DataTree) -> Markup:
+def _not_shown(error: BayescrowdError) -> Markup:
+    return element("p", f"Not shown: {error}", class_="soft")
+
+
+def replications(tree: xr.DataTree, seed: int) -> PredictiveChecks | Markup:
+    """Compare the labels with replications by the fitted model, once for all parts of the page.
+
+    Parameters
+    ----------
+    tree : DataTree
+        A result.
+    seed : int
+        Of the replications.
+
+    Returns
+    -------
+    PredictiveChecks or Markup
+        Or why there are none.
+    """
+    if tree["observed_data"].sizes["annotation"] > MOST_CHECKED:
+        return element(
+            "p", f"Left out above {MOST_CHECKED:,} labels; in Python: fit.predictive_checks().", class_="soft"
+        )
+    try:
+        return predictive_checks(tree, seed=seed)
+    except BayescrowdError as error:
+        return _not_shown(error)
+
+
+def verdict(tree: xr.DataTree, compared: PredictiveChecks | Markup) -> Markup:
     """Say whether the result can be used, and everything that was found.
 
     Parameters
     ----------
     tree : DataTree
         A result.
+    compared : PredictiveChecks or Markup
+        From `replications`.
 
     Returns
     -------
     Markup
         The verdict, and the findings with what to do.
     """
-    found = diagnose(tree, random_start=n_annotations(tree) <= _LARGE, checks=True)
+    found = diagnose(tree, random_start=True, checks=compared if isinstance(compared, PredictiveChecks) else True)
     problems = len(found.problems)
     cautions = sum(finding.severity == "caution" for finding in found.findings)
     if problems:
@@ -261,31 +291,27 @@ def explanations(tree: xr.DataTree) -> Markup | None:
     return join(shown)
 
 
-@_or_why
-def checks(tree: xr.DataTree, seed: int) -> Markup:
+def checks(compared: PredictiveChecks | Markup) -> Markup:
     """Compare the labels with what the fitted model would have said.
 
     Parameters
     ----------
-    tree : DataTree
-        A result.
-    seed : int
-        Of the replications.
+    compared : PredictiveChecks or Markup
+        From `replications`.
 
     Returns
     -------
     Markup
         Sentences and pictures.
     """
-    if n_annotations(tree) > _LARGE:
-        return element("p", f"Left out above {_LARGE:,} labels; in Python: fit.predictive_checks().", class_="soft")
-    found = checking.predictive_checks(tree, seed=seed)
+    if isinstance(compared, Markup):
+        return compared
     shown = [
         _picture(plots.plot_agreement(check), f"Observed and expected {name}.")
-        for name, check in found.items()
+        for name, check in compared.items()
         if len(check.table) and name != "shares"
     ]
-    return join([bullet_list(check.sentence for check in found.values()), *shown])
+    return join([bullet_list(check.sentence for check in compared.values()), *shown])
 
 
 @_or_why
@@ -336,22 +362,6 @@ def calibration(tree: xr.DataTree, truth: Any, seed: int) -> Markup | None:
     ]
     shown = _picture(plots.plot_reliability(found), "How often the leading class is right, by how sure it was.")
     return join([bullet_list(found.sentences), shown, table(("score", "value", "from (89 %)", "to"), rows)])
-
-
-def n_annotations(tree: xr.DataTree) -> int:
-    """Count the labels.
-
-    Parameters
-    ----------
-    tree : DataTree
-        A result.
-
-    Returns
-    -------
-    int
-        Rows of the label table.
-    """
-    return int(tree["observed_data"].dataset.sizes["annotation"])
 
 
 def _probability(tree: xr.DataTree) -> np.ndarray:

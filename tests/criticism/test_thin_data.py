@@ -181,8 +181,7 @@ def test_a_rare_class_is_named():
     (finding,) = thin_classes(rare_class(2))
     assert (finding.severity, finding.code) == ("note", "thin-classes")
     assert finding.text == (
-        "Class 2 has about 2 items: for most workers the rows of that class in the confusion matrix are mostly the "
-        "prior."
+        "Class 2 (about 2 items): for most workers the rows of that class in the confusion matrix are mostly the prior."
     )
     assert thin_classes(rare_class(3)) == []  # 3 labels against a concentration of 2.5
     assert thin_classes(rare_class(0)) == []  # an empty class has a finding of its own
@@ -194,7 +193,9 @@ def test_several_rare_classes_in_the_plural():
     truth = np.r_[2, 2, 3, 3, 4, np.zeros(145, int), np.ones(150, int)]
     model = bc.DawidSkene()
     (finding,) = thin_classes(tree_of(labels, model, made_run(labels, model, state_probability=np.eye(5)[truth])))
-    assert finding.text.startswith("Classes 4, 2, 3 have about 1 item, 2 items, 2 items: for most workers the rows")
+    assert finding.text.startswith(
+        "Classes 4 (about 1 item), 2 (about 2 items), 3 (about 2 items): for most workers the rows"
+    )
 
 
 def test_where_all_workers_are_thin_no_class_is_blamed():
