@@ -361,7 +361,9 @@ class Criticism:
         Raises
         ------
         BayescrowdError
-            Where the folder does not exist or cannot be written to, or the extra ``plots`` is not installed.
+            Where the folder does not exist or cannot be written to.
+        ModuleNotFoundError
+            Where the extra ``plots`` is not installed.
 
         Examples
         --------

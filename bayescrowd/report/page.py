@@ -31,7 +31,9 @@ def write(tree: xr.DataTree, path: str | Path, *, truth: Any = None, seed: int =
     Raises
     ------
     BayescrowdError
-        Where the folder does not exist, the file cannot be written, or matplotlib is missing.
+        Where the folder does not exist or the file cannot be written.
+    ModuleNotFoundError
+        Where the extra ``plots`` is not installed.
 
     Examples
     --------
@@ -104,8 +106,8 @@ def compose(tree: xr.DataTree, *, truth: Any = None, seed: int = 0) -> str:
 
     Raises
     ------
-    BayescrowdError
-        Where matplotlib is missing.
+    ModuleNotFoundError
+        Where the extra ``plots`` is not installed.
     """
     compared = sections.replications(tree, seed)
     parts: list[tuple[str, Markup | None]] = [
