@@ -18,6 +18,7 @@ __all__ = [
     "findings",
     "of_little_gold",
     "of_part",
+    "of_skipped",
     "pair_sentences",
     "remedies",
     "worth_sentences",
@@ -29,23 +30,22 @@ _MUCH = 0.8
 TOO_LARGE = "the confusion matrices of so many workers, classes and labels would not fit in memory"
 
 _FEW_ITEMS = 30
+_FEWEST_SHARED = 2
 _SHOWN = 5
 _GOLD = "Give the true class of some 50 items, chosen at random, as gold or to fit.dependence(truth): that measures it."
+_OVERLAP = "Let two or more workers label the same items: errors can only be compared there."
+_MORE_KNOWN = "Give the true class of more items: errors may show there."
 
 
-def worth_sentences(
-    basis: str, size: float, n_items: int, worth: Worth, interval: float, extra: Sequence[Hashable]
-) -> list[str]:
+def worth_sentences(basis: str, whole: Panel, worth: Worth, interval: float, extra: Sequence[Hashable]) -> list[str]:
     """Say what the panel is worth.
 
     Parameters
     ----------
     basis : str
         ``"truth"``, ``"gold"`` or ``"labels"``.
-    size : float
-        Labels per item.
-    n_items : int
-        Items with labels.
+    whole : Panel
+        All labels.
     worth : Worth
         Its worth.
     interval : float
@@ -59,8 +59,11 @@ def worth_sentences(
         The headline first.
     """
     if worth.why_not:
-        return [f"Whether workers err together cannot be told: {worth.why_not}.", _GOLD]
-    said = _by_labels(size, worth, interval) if basis == "labels" else _by_known(basis, size, n_items, worth, interval)
+        return [f"Whether workers err together cannot be told: {worth.why_not}.", *_way_out(basis, whole, worth)]
+    if basis == "labels":
+        said = _by_labels(whole.size, worth, interval)
+    else:
+        said = [*_measured(basis, whole.size, worth, interval), *_caveats(basis, whole.n_items, worth)]
     if extra:
         verb = "is" if len(extra) == 1 else "are"
         said.append(f"Labels that are no class ({shorten(extra)} {verb} none) count as errors.")
@@ -72,8 +75,10 @@ def remedies(basis: str, size: float, worth: Worth, has_levels: bool) -> list[st
 
     Parameters
     ----------
-    basis, size, worth
+    basis, worth
         As `worth_sentences`.
+    size : float
+        Labels per item.
     has_levels : bool
         Whether the model knows that some items are harder.
 
@@ -137,13 +142,15 @@ def copy_sentences(
     return said
 
 
-def pair_sentences(meetings: Meetings, any_copies: bool, basis: str) -> list[str]:
+def pair_sentences(meetings: Meetings, scores: PairScores, any_copies: bool, basis: str) -> list[str]:
     """Say which pairs were judged.
 
     Parameters
     ----------
     meetings : Meetings
         Pairs.
+    scores : PairScores
+        Their scores; NaN for pairs that were not judged.
     any_copies : bool
         Whether any group copies.
     basis : str
@@ -157,19 +164,28 @@ def pair_sentences(meetings: Meetings, any_copies: bool, basis: str) -> list[str
     kind = "common items" if basis == "labels" else "common items of known class"
     if not meetings.n_pairs:
         return [f"No two workers have {kind}: who copies whom cannot be told."]
-    n_judged = int(np.isfinite(meetings.n_met).sum())
+    n_judged = int(np.isfinite(scores.excess).sum())
+    if len(meetings.one) and not n_judged:
+        return [
+            "Pairs are judged by the labels of others: whether two workers copy takes the labels of a third, or known "
+            "classes."
+        ]
     few = int((meetings.n_common < FEWEST_COMMON).sum())
     said = []
     if not n_judged and not any_copies:
         said.append(f"No two workers have {FEWEST_COMMON} {kind}: who copies whom cannot be told.")
+    elif n_judged == 1 and not any_copies:
+        said.append("The one pair that could be judged does not stand out as copying.")
     elif not any_copies:
-        judged = "the one pair" if n_judged == 1 else f"{n_judged:,} pairs"
-        said.append(f"None of {judged} that could be judged stands out as copying.")
+        said.append(f"None of {n_judged:,} pairs that could be judged stands out as copying.")
     if few and n_judged:
         said.append(f"{count_of(few, 'pair')} with fewer than {FEWEST_COMMON} {kind} could not be judged.")
     rest = len(meetings.first) - few - n_judged
     if rest:
-        said.append(f"{count_of(rest, 'pair')} with fewer {kind} than the others were not judged, to save time.")
+        said.append(f"{count_of(rest, 'pair')} with fewer {kind} {_were(rest)} not judged, to save time.")
+    part = int((np.isfinite(scores.excess) & (meetings.n_met < meetings.n_common)).sum())
+    if part:
+        said.append(f"{count_of(part, 'pair')} {_were(part)} judged on part of their {kind} only, to save time.")
     if meetings.n_pairs > len(meetings.first):
         said.append(f"Of {meetings.n_pairs:,} pairs the {len(meetings.first):,} with the most {kind} are listed.")
     return said
@@ -182,6 +198,7 @@ def findings(
     scores: PairScores,
     worth: Worth | None,
     size: float,
+    interval: float,
 ) -> list[Finding]:
     """Put what a diagnosis should say into findings.
 
@@ -193,6 +210,8 @@ def findings(
         By gold, where there is enough.
     size : float
         Labels per item.
+    interval : float
+        Probability of the interval of the worth.
 
     Returns
     -------
@@ -206,12 +225,22 @@ def findings(
         found.append(Finding("caution", "copying", text, what))
     # Even the upper end of the interval is less than half of the panel.
     if worth is not None and effective_size(size, worth.lower) < size / 2:
-        text = " ".join(_by_known("gold", size, 0, worth, 0.89)[:2])
+        text = " ".join(_measured("gold", size, worth, interval))
         what = "class probabilities are too sure: " + (
             "ask workers who err on other items, weigh labels down, or fit bc.IDBLA(); fit.dependence() says more"
         )
         found.append(Finding("caution", "dependence", text, what))
     return found
+
+
+def of_skipped(n_labels: int, is_small: bool) -> Finding:
+    """Say that a diagnosis did not look at pairs of workers."""
+    unseen = "Whether workers copy was not looked at: "
+    if not is_small:
+        remedy = "fit.dependence(truth), or gold, tells at least whether workers err together"
+        return Finding("note", "dependence-skipped", f"{unseen}{TOO_LARGE}.", remedy)
+    text = f"{unseen}with {count_of(n_labels, 'label')} that takes a while."
+    return Finding("note", "dependence-skipped", text, "fit.dependence() does it all the same")
 
 
 def of_little_gold(n_gold: int, enough: int) -> str:
@@ -222,19 +251,31 @@ def of_little_gold(n_gold: int, enough: int) -> str:
     )
 
 
-def of_part(part: Panel, whole: Panel) -> str:
+def of_part(part: Panel, whole: Panel, basis: str) -> str:
     """Say that not all labels were used."""
+    what = "Computed from" if basis == "labels" else "Copies among items of unknown class too were looked for in"
     return (
-        f"Computed from {part.n_items:,} of {count_of(whole.n_items, 'item')}, drawn at random, to save time "
+        f"{what} {part.n_items:,} of {count_of(whole.n_items, 'item')}, drawn at random, to save time "
         f"({len(part.item):,} labels)."
     )
 
 
-def _by_known(basis: str, size: float, n_items: int, worth: Worth, interval: float) -> list[str]:
+def _way_out(basis: str, whole: Panel, worth: Worth) -> list[str]:
+    """Say what would let it be told; empty where nothing would."""
+    n_shared = int((whole.n_answers > 1).sum())
+    if n_shared < _FEWEST_SHARED:
+        return [_OVERLAP]
+    if basis == "labels" or worth.n_items < _FEWEST_SHARED:
+        return [_GOLD]
+    return [_MORE_KNOWN] if worth.n_items < n_shared else []
+
+
+def _measured(basis: str, size: float, worth: Worth, interval: float) -> list[str]:
+    """Give the effective size and the correlation by known classes, in two sentences."""
     kind = "gold item" if basis == "gold" else "item"
     by = f"by {count_of(worth.n_items, kind)}" + ("" if basis == "gold" else " of known class")
     effective, least, most = _sizes(size, worth)
-    level = f"{100 * interval:.0f} %"
+    level = f"{100 * interval:g} %"
     if worth.correlation <= 0:
         said = [
             f"Workers show no sign of erring together: {_labels(size)} are worth as many independent ones (at least "
@@ -250,6 +291,12 @@ def _by_known(basis: str, size: float, n_items: int, worth: Worth, interval: flo
         f"Given the class, the errors of two workers on the same item are correlated by {_two(worth.correlation)} "
         f"({_two(worth.lower)} to {_two(worth.upper)}){chance}."
     )
+    return said
+
+
+def _caveats(basis: str, n_items: int, worth: Worth) -> list[str]:
+    """Say what limits what known classes tell."""
+    said = []
     if worth.n_items < _FEW_ITEMS:
         said.append("So few items say little: 50 or more would.")
     if worth.n_items < n_items:
@@ -260,7 +307,7 @@ def _by_known(basis: str, size: float, n_items: int, worth: Worth, interval: flo
 
 def _by_labels(size: float, worth: Worth, interval: float) -> list[str]:
     effective, least, most = _sizes(size, worth)
-    level = f"{100 * interval:.0f} %"
+    level = f"{100 * interval:g} %"
     unseen = "Errors that all workers always make alike leave no trace in labels."
     one = (
         "If workers share what misleads them so far that all labels of an item tell no more than one of them, the "
@@ -298,6 +345,10 @@ def _sizes(size: float, worth: Worth) -> tuple[float, float, float]:
 
 def _labels(size: float) -> str:
     return f"{_short(size)} labels per item"
+
+
+def _were(number: int) -> str:
+    return "was" if number == 1 else "were"
 
 
 def _ones(number: float) -> str:

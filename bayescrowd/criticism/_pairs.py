@@ -185,6 +185,8 @@ def meetings_of(panel: Panel, random: np.random.Generator, most_pairs: int = MOS
     for pair in judged:
         w, v = first[pair], second[pair]
         _, mine, theirs = np.intersect1d(items_of[w], items_of[v], assume_unique=True, return_indices=True)
+        if len(mine) < FEWEST_COMMON:  # too few are left of them
+            continue
         one.append(answers_of[w][mine])
         other.append(answers_of[v][theirs])
         count[pair] = len(mine)

@@ -13,7 +13,16 @@ from scipy.special import ndtri
 
 from bayescrowd.results.tree import sizes_of, values
 
-__all__ = ["Panel", "SharedErrors", "correlation_interval", "correlation_of", "panel_of", "shared_errors"]
+__all__ = [
+    "Panel",
+    "SharedErrors",
+    "correlation_interval",
+    "correlation_of",
+    "error_rates",
+    "fits_in_memory",
+    "panel_of",
+    "shared_errors",
+]
 
 _RESAMPLES = 1000
 _UNITS = 2000
@@ -75,7 +84,7 @@ class Panel:
     @property
     def is_small(self) -> bool:
         """Whether confusion matrices of all workers fit in memory."""
-        return self.n_workers * self.n_classes * self.n_labels <= _MOST_CELLS
+        return fits_in_memory(self.n_workers, self.n_classes, self.n_labels)
 
     @property
     def size(self) -> float:
@@ -194,6 +203,11 @@ class SharedErrors:
 
     shared: np.ndarray
     own: np.ndarray
+
+
+def fits_in_memory(n_workers: int, n_classes: int, n_labels: int) -> bool:
+    """Say whether confusion matrices of so many workers are not too many."""
+    return n_workers * n_classes * n_labels <= _MOST_CELLS
 
 
 def panel_of(tree: xr.DataTree, known: np.ndarray) -> Panel:

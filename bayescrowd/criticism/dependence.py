@@ -12,13 +12,12 @@ import xarray as xr
 from bayescrowd.criticism import _dependence_words as words
 from bayescrowd.criticism._copying import Links, Verdict, by_consensus, copies, together
 from bayescrowd.criticism._pairs import MOST_PAIRS, Meetings, PairScores, by_truth, meetings_of, unknown_scores
-from bayescrowd.criticism._panel import Panel, panel_of
+from bayescrowd.criticism._panel import Panel, fits_in_memory, panel_of
 from bayescrowd.criticism._worth import Worth, by_known_classes, by_labels_alone, effective_size, unknown_worth
 from bayescrowd.criticism.known import known_classes
 from bayescrowd.criticism.report import Finding
 from bayescrowd.decisions.arguments import check_interval, check_seed
-from bayescrowd.errors import LabelError
-from bayescrowd.results.tree import ids, values
+from bayescrowd.results.tree import ids, sizes_of, values
 
 __all__ = ["Dependence", "dependence", "of_dependence"]
 
@@ -27,6 +26,8 @@ _MOST_LABELS = 300_000
 _MOST_IN_DIAGNOSIS = 100_000
 _PAIRS_IN_DIAGNOSIS = 2000
 _SHOWN = 10
+_INTERVAL = 0.89
+"""Probability of the interval of a diagnosis."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,9 +92,9 @@ class Dependence:
 
 
 class _Known(NamedTuple):
-    """Known classes, where they come from, and what to say about them."""
+    """All labels with the known classes, where these come from, and what to say about them."""
 
-    code: np.ndarray
+    whole: Panel
     basis: str
     notes: list[str]
 
@@ -115,7 +116,9 @@ def dependence(tree: xr.DataTree, truth: Any = None, *, interval: float = 0.89, 
     :math:`\rho`: products summed over all pairs and items, over squares summed likewise, so that a pair counts by its
     common items, and workers who never err add nothing. The mean of m such errors varies as the mean of
     :math:`m / (1 + (m - 1) \rho)` independent ones: Kish's effective sample size. m is the mean number of workers
-    per item. Intervals are a bootstrap over items.
+    per item. With known classes its interval is a bootstrap over items (bootstrap-t, on the scale of the logarithm of
+    :math:`1 + (m - 1) \rho`); those of pairs are Fisher's (inverse hyperbolic tangents of correlations, with standard
+    errors from the influence of each item); from labels alone the spread comes from refits to resampled items.
 
     Without known classes nothing can *measure* that: labels agree because workers are right together or because they
     are wrong together. They do show whether there are items on which labels agree much less than on others (two kinds
@@ -156,11 +159,15 @@ def dependence(tree: xr.DataTree, truth: Any = None, *, interval: float = 0.89, 
     Raises
     ------
     LabelError
-        For items and classes of ``truth`` that the fit does not know, and arguments that cannot be used.
+        Listing items and classes of ``truth`` that the fit does not know, or that have two classes; for True where no
+        truth came with the labels; for False and all else that is no mapping; for an ``interval`` that is not between 0
+        and 1; and for a ``seed`` that is no whole number from 0.
 
     References
     ----------
-    Kish (1965), Survey Sampling (effective sample size, design effect). Dawid, Skene (1979), Maximum likelihood
+    Kish (1965), Survey Sampling (effective sample size, design effect). Efron, Tibshirani (1993), An Introduction to
+    the Bootstrap (bootstrap-t). Fisher (1921), On the "probable error" of a coefficient of correlation deduced from a
+    small sample (interval of a correlation). Dawid, Skene (1979), Maximum likelihood
     estimation of observer error-rates using the EM algorithm.
 
     Examples
@@ -175,22 +182,18 @@ def dependence(tree: xr.DataTree, truth: Any = None, *, interval: float = 0.89, 
     True
     """
     interval, seed = check_interval(interval), check_seed(seed)
-    known = _known(tree, truth)
+    whole, basis, notes = _known(tree, truth)
     random = np.random.default_rng(seed)
-    whole = panel_of(tree, known.code)
-    notes = list(known.notes)
     panel = whole.some(_MOST_LABELS, random)
-    if not whole.is_small and known.basis != "labels":
-        notes.append(f"Pairs of workers are not judged: {words.TOO_LARGE}.")
-    if known.basis == "labels":
-        if panel is not whole:
-            notes.append(words.of_part(panel, whole))
+    if whole.is_small and panel is not whole and (basis == "labels" or (panel.known < 0).any()):
+        notes = [*notes, words.of_part(panel, whole, basis)]
+    if basis == "labels":
         found, worth = _from_labels(panel, whole.size, interval, random)
     else:
         of_known = whole.only(whole.known >= 0)
         worth = by_known_classes(of_known, whole.size, interval, random)
         found = _from_known(of_known, panel, random)
-    return _put_together(tree, known.basis, whole, worth, found, interval, notes)
+    return _put_together(tree, basis, whole, worth, found, interval, notes)
 
 
 def of_dependence(tree: xr.DataTree, seed: int = 0) -> list[Finding]:
@@ -207,39 +210,42 @@ def of_dependence(tree: xr.DataTree, seed: int = 0) -> list[Finding]:
     -------
     list of Finding
         Cautions. To stay quick it looks at the 2,000 pairs with the most common items, and at nothing where there are
-        more than 100,000 labels: there call `dependence`.
+        more than 100,000 labels; then a note says so.
+
+    Raises
+    ------
+    LabelError
+        For a seed that is none.
     """
     random = np.random.default_rng(check_seed(seed))
-    if tree["observed_data"].dataset.sizes["annotation"] > _MOST_IN_DIAGNOSIS:
-        return []
-    known = _known(tree, None)
-    panel = panel_of(tree, known.code)
-    if not panel.is_small:
-        return []
+    n_labels = tree["observed_data"].dataset.sizes["annotation"]
+    sizes = sizes_of(tree)
+    is_small = fits_in_memory(sizes.n_workers, sizes.n_classes, sizes.n_labels)
+    if n_labels > _MOST_IN_DIAGNOSIS or not is_small:
+        return [words.of_skipped(n_labels, is_small)]
+    panel, basis, _ = _known(tree, None)
     worth: Worth | None = None
-    if known.basis == "gold":
+    if basis == "gold":
         of_known = panel.only(panel.known >= 0)
-        worth = by_known_classes(of_known, panel.size, 0.89, random)
+        worth = by_known_classes(of_known, panel.size, _INTERVAL, random)
         found = _from_known(of_known, panel, random, _PAIRS_IN_DIAGNOSIS)
     else:
         found = _from_consensus(panel, random, _PAIRS_IN_DIAGNOSIS)
-    return words.findings(ids(tree, "worker"), found.groups, found.meetings, found.scores, worth, panel.size)
+    return words.findings(ids(tree, "worker"), found.groups, found.meetings, found.scores, worth, panel.size, _INTERVAL)
 
 
 def _known(tree: xr.DataTree, truth: Any) -> _Known:
     """Find known classes: those given, or enough gold; a little gold stays with the labels."""
-    gold = values(tree, "observed_data", "gold_index")
     if truth is not None:
-        if isinstance(truth, bool | np.bool_) and not truth:
-            raise LabelError("truth must be a Series or dict item -> class, or True for labels.truth, not False")
-        code, notes = known_classes(tree, None if isinstance(truth, bool | np.bool_) else truth)
-        return _Known(code, "truth", notes)
-    labelled = panel_of(tree, gold)
-    n_gold = int(((labelled.known >= 0) & (labelled.n_answers > 1)).sum())
+        code, notes = known_classes(tree, truth)
+        return _Known(panel_of(tree, code), "truth", notes)
+    gold = values(tree, "observed_data", "gold_index")
+    whole = panel_of(tree, gold)
+    n_gold = int(((whole.known >= 0) & (whole.n_answers > 1)).sum())
     if n_gold >= _FEWEST_GOLD:
-        return _Known(gold, "gold", [])
+        return _Known(whole, "gold", [])
     notes = [words.of_little_gold(n_gold, _FEWEST_GOLD)] if (gold >= 0).any() else []
-    return _Known(gold, "labels", notes)
+    return _Known(whole, "labels", notes)
 
 
 def _from_labels(panel: Panel, size: float, interval: float, random: np.random.Generator) -> tuple[_Pairs, Worth]:
@@ -268,7 +274,7 @@ def _from_known(of_known: Panel, panel: Panel, random: np.random.Generator, most
         return _Pairs(meetings, unknown_scores(meetings), [])
     scores = by_truth(of_known, meetings)
     links = [(meetings, scores.correlation, copies(scores))]
-    if of_known.n_items < panel.n_items:
+    if (panel.known < 0).any():
         every = meetings_of(panel, random, most_pairs)
         verdict = by_consensus(panel, every)
         links.append((every, verdict.scores.correlation, verdict.copies))
@@ -303,26 +309,30 @@ def _put_together(
     groups = tuple(tuple(workers[group].tolist()) for group in found.groups)
     size = whole.size
     extra = ids(tree, "label")[whole.n_classes :].tolist()
+    if whole.is_small:
+        of_pairs = words.pair_sentences(found.meetings, found.scores, bool(groups), basis)
+    else:  # by labels alone the headline has the reason already
+        of_pairs = [f"Pairs of workers are not judged{'' if basis == 'labels' else f': {words.TOO_LARGE}'}."]
     said = [
-        *words.worth_sentences(basis, size, whole.n_items, worth, interval, extra),
+        *words.worth_sentences(basis, whole, worth, interval, extra),
         *words.copy_sentences(workers, found.groups, found.meetings, found.scores),
-        *words.pair_sentences(found.meetings, bool(groups), basis),
+        *of_pairs,
         *notes,
         *words.remedies(basis, size, worth, "difficulty_probability" in tree["latent"].dataset),
     ]
     return Dependence(
-        pairs,
-        worth.correlation,
-        worth.lower,
-        worth.upper,
-        size,
-        effective_size(size, worth.correlation),
-        effective_size(size, worth.upper),
-        effective_size(size, worth.lower),
-        groups,
-        basis,
-        basis == "labels",
-        worth.n_items,
-        interval,
-        tuple(said),
+        pairs=pairs,
+        correlation=worth.correlation,
+        correlation_lower=worth.lower,
+        correlation_upper=worth.upper,
+        panel=size,
+        effective=effective_size(size, worth.correlation),
+        effective_lower=effective_size(size, worth.upper),
+        effective_upper=effective_size(size, worth.lower),
+        groups=groups,
+        basis=basis,
+        prior_driven=basis == "labels",
+        n_items=worth.n_items,
+        interval=interval,
+        sentences=tuple(said),
     )

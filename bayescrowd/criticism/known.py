@@ -23,8 +23,8 @@ def known_classes(tree: xr.DataTree, truth: Any = None) -> tuple[np.ndarray, lis
     ----------
     tree : DataTree
         A result.
-    truth : Series or mapping, optional
-        Item -> class; by default the truth that came with the labels.
+    truth : Series, mapping or True, optional
+        Item -> class; by default, and for True, the truth that came with the labels.
 
     Returns
     -------
@@ -36,7 +36,8 @@ def known_classes(tree: xr.DataTree, truth: Any = None) -> tuple[np.ndarray, lis
     Raises
     ------
     LabelError
-        Where there is no truth, and listing unknown items, unknown classes and items with two classes.
+        Where there is no truth, for False and all else that is no mapping, and listing unknown items, unknown classes
+        and items with two classes.
 
     Examples
     --------
@@ -47,7 +48,9 @@ def known_classes(tree: xr.DataTree, truth: Any = None) -> tuple[np.ndarray, lis
     [0, 3, -1]
     """
     items, classes = ids(tree, "item"), ids(tree, "class")
-    if truth is None:
+    if isinstance(truth, bool | np.bool_) and not truth:
+        raise LabelError("truth must be a Series or dict item -> class, or True for labels.truth, not False")
+    if truth is None or isinstance(truth, bool | np.bool_):
         if "truth" not in tree.children:
             raise LabelError(
                 "no class is known to score against: give truth=, a Series or dict item -> class, or make the labels "

@@ -141,6 +141,25 @@ def test_pairs_with_few_common_items_are_not_judged(monkeypatch: pytest.MonkeyPa
     assert 100 < len(meetings.one) < 300
     assert (meetings.n_common[:10] == 60).all()
     assert dependence(tree).pairs["n_common"].max() == 60
+    assert "10 pairs were judged on part of their common items only, to save time." in dependence(tree).sentences
+
+
+def test_no_pair_is_judged_on_a_few_of_its_items(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Three workers label all items and two others twelve of them; a random part of the items leaves of these a few.
+    z, said = independent(0, 200, 5)
+    said[12:, 3:] = -1
+    monkeypatch.setattr(_pairs, "_MOST_MEETINGS", 350)
+    monkeypatch.setattr(_pairs, "_ENOUGH", 10)
+    answers = panel(said)
+    n_left = []
+    for seed in range(20):
+        n_met = np.diff(_pairs.meetings_of(answers, np.random.default_rng(seed)).start)
+        assert (n_met[n_met > 0] >= _pairs.FEWEST_COMMON).all()
+        n_left += n_met.tolist()
+    assert max(n_left) < 200
+    found = dependence(tree_of(said), pd.Series(z))
+    assert found.pairs.loc[found.pairs["n_common"] == 12, "z"].isna().all()
+    assert "7 pairs with fewer common items of known class were not judged, to save time." in found.sentences
 
 
 @pytest.mark.parametrize("known", [False, True])

@@ -181,6 +181,9 @@ def test_arguments_that_cannot_be_used() -> None:
         dependence(tree, {0: 7})
     with pytest.raises(LabelError, match="Series or dict"):
         dependence(tree, 3)
+    for text in ("36 pairs", "89 % interval"):
+        assert text in str(dependence(tree))
+    assert "99.5 % interval" in str(dependence(tree, interval=0.995))
     with pytest.raises(LabelError, match="interval"):
         dependence(tree, interval=1.5)
     with pytest.raises(LabelError, match="seed"):

@@ -150,7 +150,14 @@ def test_one_worker_and_two() -> None:
     assert np.isnan(two.effective)
     assert two.pairs["correlation"].isna().all()
     assert "at least three workers" in two.sentences[0]
+    assert "whether two workers copy takes the labels of a third, or known classes." in str(two)
+    assert "could be judged" not in str(two)
+    assert "as gold" in str(two)
+    for found in (one, dependence(tree_of(said[:, :1]), pd.Series(z))):
+        assert "Let two or more workers label the same items" in str(found)
+        assert "as gold" not in str(found)
     known = dependence(tree_of(said), pd.Series(z))
+    assert "The one pair that could be judged does not stand out as copying." in known.sentences
     assert 1 <= known.effective <= 2
     assert known.pairs["correlation"].notna().all()
     assert np.isnan(dependence(tree_of(said[:, :1]), pd.Series(z)).effective)
@@ -178,6 +185,10 @@ def test_all_agree() -> None:
     known = dependence(tree_of(said), pd.Series(z))
     assert np.isnan(known.effective)
     assert "are all right" in known.sentences[0]
+    assert "Give" not in str(known)  # all classes are known already
+    part = dependence(tree_of(said), pd.Series(z[:20]))
+    assert part.sentences[1] == "Give the true class of more items: errors may show there."
+    assert "as gold" in found.sentences[1]
     wrong = dependence(tree_of(said), pd.Series(1 - z))
     assert np.isnan(wrong.effective)
     half = dependence(tree_of(said), pd.Series(np.where(np.arange(50) < 25, z, 1 - z)))
@@ -299,12 +310,39 @@ def test_large_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_worth, "_REFIT_LABELS", 450)
     assert part.effective_lower < dependence(tree).effective_upper
     monkeypatch.setattr(module, "_MOST_IN_DIAGNOSIS", 100)
-    assert of_dependence(tree) == []
+    (skipped,) = of_dependence(tree)
+    assert (skipped.severity, skipped.code) == ("note", "dependence-skipped")
+    assert skipped.text == "Whether workers copy was not looked at: with 2,700 labels that takes a while."
+    assert skipped.remedy == "fit.dependence() does it all the same"
     from bayescrowd.criticism import _panel
 
     monkeypatch.setattr(_panel, "_MOST_CELLS", 10)
-    assert "would not fit in memory" in dependence(tree).sentences[0]
+    (skipped,) = of_dependence(tree)
+    assert skipped.code == "dependence-skipped"
+    assert "would not fit in memory" in skipped.text
+    assert "truth" in skipped.remedy  # dependence() without it would tell nothing
+    alone = dependence(tree)
+    assert "would not fit in memory" in alone.sentences[0]
+    assert str(alone).count("would not fit in memory") == 1
+    assert "stands out" not in str(alone)
     by_truth = dependence(tree, pd.Series(z))
     assert by_truth.effective == pytest.approx(1.9, abs=0.3)
     assert by_truth.pairs["correlation"].isna().all()
-    assert "would not fit in memory" in str(by_truth)
+    assert str(by_truth).count("would not fit in memory") == 1
+    assert "stands out" not in str(by_truth)
+
+
+def test_a_sample_is_named_with_known_classes_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Who copies did not label the items of known class, which are more than the sample has items.
+    z, said = copying(1)
+    said[:200, :4] = -1
+    tree, truth = tree_of(said), pd.Series(z[:200])
+    assert groups_of(dependence(tree, truth)) == [{0, 1, 2, 3}]
+    monkeypatch.setattr(module, "_MOST_LABELS", 1500)
+    found = dependence(tree, truth)
+    assert groups_of(found) == [{0, 1, 2, 3}]
+    assert found.n_items == 200
+    (said_so,) = [text for text in found.sentences if "drawn at random" in text]
+    assert said_so.startswith("Copies among items of unknown class too were looked for in ")
+    # With all classes known nothing is drawn.
+    assert "drawn at random" not in str(dependence(tree, pd.Series(z)))
