@@ -14,7 +14,7 @@ from bayescrowd.errors import shorten
 from bayescrowd.results.tree import parameter_group
 from bayescrowd.results.words import count_of
 
-__all__ = ["Calibration", "sentences"]
+__all__ = ["Calibration", "sentences", "verdict_on"]
 
 _FEW = 100
 _SLIGHT = 0.02
@@ -54,6 +54,9 @@ class Calibration:
         The items that are confidently wrong, the surest first: ``class``, ``probability``, ``truth``.
     sentences : tuple of str
         All of it in plain words.
+    verdict : int
+        1 where the fit is too sure, -1 where it is not sure enough, 0 where these items cannot tell: right
+        probabilities would be right about as often.
     """
 
     scores: pd.DataFrame
@@ -68,6 +71,7 @@ class Calibration:
     n_clipped: int
     sure_mistakes: pd.DataFrame = field(repr=False)
     sentences: tuple[str, ...]
+    verdict: int = 0
 
     def __str__(self) -> str:
         """Say everything in plain words, with the scores."""
@@ -82,6 +86,25 @@ class Calibration:
             for title, table in (("Scores", self.scores), ("By class", self.by_class), ("Curve", self.curve))
         )
         return f"<div><p><b>{html.escape(self.sentences[0])}</b></p><ul>{words}</ul>{tables}</div>"
+
+
+def verdict_on(accuracy: float, chance: Chance) -> int:
+    """Compare the accuracy with what right probabilities would have shown.
+
+    Parameters
+    ----------
+    accuracy : float
+        Of the leading classes.
+    chance : Chance
+        What right probabilities would have shown.
+
+    Returns
+    -------
+    int
+        As `Calibration.verdict`.
+    """
+    low, high = np.quantile(chance.accuracy, [_TAIL, 1 - _TAIL])
+    return int(accuracy < low - 1e-9) - int(accuracy > high + 1e-9)
 
 
 def sentences(tree: xr.DataTree, found: Calibration, chance: Chance, notes: list[str]) -> tuple[str, ...]:
@@ -103,23 +126,15 @@ def sentences(tree: xr.DataTree, found: Calibration, chance: Chance, notes: list
     tuple of str
         The verdict first.
     """
-    verdict = _verdict(found, chance)
-    said = [_headline(found, verdict), f"Scored on {count_of(found.n_items, 'item')} with a known class.", *notes]
+    said = [_headline(found), f"Scored on {count_of(found.n_items, 'item')} with a known class.", *notes]
     if found.n_items < _FEW:
         said.append(
             f"So few items say little: the intervals are wide, and a bin of the curve holds "
             f"{found.n_items / len(found.curve):.0f} items on average. A few hundred known classes would say more."
         )
     said += _log_loss(found) + [_curve(found, chance), _mistakes(found)] + _classes(found) + _temperature(found)
-    said += _remedy(tree, found, verdict)
+    said += _remedy(tree, found)
     return tuple(said)
-
-
-def _verdict(found: Calibration, chance: Chance) -> int:
-    """1 where the fit is too sure, -1 where it is not sure enough, 0 where these items cannot tell."""
-    low, high = np.quantile(chance.accuracy, [_TAIL, 1 - _TAIL])
-    accuracy = found.scores.at["accuracy", "value"]
-    return int(accuracy < low - 1e-9) - int(accuracy > high + 1e-9)
 
 
 def _row(found: Calibration, score: str) -> list[float]:
@@ -127,7 +142,7 @@ def _row(found: Calibration, score: str) -> list[float]:
     return [float(number) for number in found.scores.loc[score].to_numpy()]
 
 
-def _headline(found: Calibration, verdict: int) -> str:
+def _headline(found: Calibration) -> str:
     value = found.scores["value"]
     _, lower, upper, _ = _row(found, "accuracy")
     how = "slightly " if abs(value["overconfidence"]) < _SLIGHT else ""
@@ -135,7 +150,7 @@ def _headline(found: Calibration, verdict: int) -> str:
         1: f"{how}overconfident",
         -1: f"{how}not confident enough",
         0: "no more and no less confident than it should be, as far as these items tell",
-    }[verdict]
+    }[found.verdict]
     return (
         f"The fit says {value['confidence']:.1%} on average and is right on {value['accuracy']:.1%} "
         f"({lower:.1%} to {upper:.1%}): {word}."
@@ -213,10 +228,10 @@ def _temperature(found: Calibration) -> list[str]:
     ]
 
 
-def _remedy(tree: xr.DataTree, found: Calibration, verdict: int) -> list[str]:
-    if verdict == 0:
+def _remedy(tree: xr.DataTree, found: Calibration) -> list[str]:
+    if found.verdict == 0:
         return []
-    if verdict < 0:
+    if found.verdict < 0:
         return ["What to do: look at fit.sensitivity(), a weaker prior may do; or sharpen with the temperature."]
     ways = ["see in fit.dependence() whether workers repeat each other's mistakes"]
     if "difficulty_probability" not in tree["latent"].dataset:

@@ -34,7 +34,7 @@ def describe(statistic: Statistic, table: pd.DataFrame, total: tuple[float, floa
         Without a full stop at the end.
     """
     if statistic.name == "agreement":
-        return _agreement(table, total)
+        return _agreement(table, total, len(statistic.rows))
     if statistic.name == "splits":
         return _splits(table)
     return _shares(table) if statistic.name == "shares" else _custom(statistic.name, table)
@@ -94,11 +94,11 @@ def remedy(name: str, n_levels: int) -> str:
     }.get(name, f"{harder}; {together}")
 
 
-def _agreement(table: pd.DataFrame, total: tuple[float, float, float, float]) -> str:
+def _agreement(table: pd.DataFrame, total: tuple[float, float, float, float], n_pairs: int) -> str:
     seen, mean, lower, upper = (100 * value for value in total)
     text = (
         f"agreement: workers agree on {seen:.1f} % of the labels of common items, {mean:.1f} % ({lower:.1f} to "
-        f"{upper:.1f} %) expected; {_outside(table, 'pair')}"
+        f"{upper:.1f} %) expected; {_outside(table, n_pairs)}"
     )
     row = _furthest(table)
     if row is None:
@@ -123,7 +123,7 @@ def _splits(table: pd.DataFrame) -> str:
 
 
 def _shares(table: pd.DataFrame) -> str:
-    text = f"shares: {_outside(table, 'share')} of labels by worker"
+    text = f"shares: {_outside(table, len(table), 'share')} of labels by worker"
     row = _furthest(table)
     if row is None:
         return text
@@ -140,11 +140,12 @@ def _custom(name: str, table: pd.DataFrame) -> str:
     return f"{name}:{which} {row['observed']:.4g}, {row['expected']:.4g} ({interval}) expected"
 
 
-def _outside(table: pd.DataFrame, noun: str) -> str:
-    outside = int(((table["observed"] < table["lower"]) | (table["observed"] > table["upper"])).sum())
-    return (
-        f"outside their 95 % intervals {'lies' if outside == 1 else 'lie'} {outside:,} of {count_of(len(table), noun)}"
-    )
+def _outside(table: pd.DataFrame, n_all: int, noun: str = "pair") -> str:
+    outside = int(table["outside"].sum())
+    of = count_of(len(table), noun)
+    if n_all > len(table):
+        of = f"the {of} with most common items (there are {n_all:,})"
+    return f"outside their 95 % intervals {'lies' if outside == 1 else 'lie'} {outside:,} of {of}"
 
 
 def _furthest(table: pd.DataFrame) -> int | None:

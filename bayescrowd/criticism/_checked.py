@@ -20,6 +20,9 @@ _MOST_ROWS = 2000
 
 _SAME = 1e-12
 
+_HAIR = 1e-9
+"""So little outside an interval is rounding, not misfit."""
+
 
 @dataclass(frozen=True, eq=False)
 class PredictiveCheck:
@@ -32,8 +35,9 @@ class PredictiveCheck:
     table : DataFrame
         A row for each pair of workers (``worker``, ``other``, ``n_common``), vote split (``split``, ``n_labels``) or
         worker and label (``worker``, ``label``), with ``observed``, ``expected`` (mean of the replications), ``lower``
-        and ``upper`` (equal-tailed 95 % interval of the replications) and ``z`` (deviation in standard deviations of
-        the replications). Agreement and shares are proportions, splits are numbers of items.
+        and ``upper`` (equal-tailed 95 % interval of the replications), ``z`` (deviation in standard deviations of
+        the replications) and ``outside`` (whether it was observed outside that interval). Agreement and shares are
+        proportions, splits are numbers of items.
     discrepancy : float
         Mean squared standardised deviation of the observed numbers, averaged over draws of the parameters; about 1
         where the model fits.
@@ -59,6 +63,11 @@ class PredictiveCheck:
     sentence: str
     ppp: float = float("nan")
     n_values: int = 0
+
+    @property
+    def is_prior(self) -> bool:
+        """Whether the parameters were drawn from the prior: such a check has a p-value, and no ``ppp``."""
+        return bool(np.isfinite(self.p_value) and np.isnan(self.ppp))
 
     def __str__(self) -> str:
         """Say it in plain words."""
@@ -175,7 +184,8 @@ def table_of(
     deviation = np.where(deviation > 0, deviation, np.abs(gap) / np.sqrt(len(part) + 1))
     z = np.where(np.abs(gap) < _SAME, 0.0, gap / np.where(deviation > 0, deviation, 1.0))
     table = statistic.rows.iloc[kept].reset_index(drop=True)
-    table = table.assign(observed=seen, expected=mean, lower=lower, upper=upper, z=z)
+    outside = (seen < lower - _HAIR) | (seen > upper + _HAIR)
+    table = table.assign(observed=seen, expected=mean, lower=lower, upper=upper, z=z, outside=outside)
     total = max(float(whole.sum()), 1.0)
     totals = replicated.sum(axis=1, dtype=float) / total
     ends = np.quantile(totals, tails)

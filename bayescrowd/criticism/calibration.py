@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bayescrowd.criticism._calibration_report import Calibration, sentences
+from bayescrowd.criticism._calibration_report import Calibration, sentences, verdict_on
 from bayescrowd.criticism._scoring import (
     SMALLEST,
     SURE,
@@ -145,6 +145,7 @@ def calibration(
         n_clipped=int((probability[np.arange(len(items)), found.truth] < SMALLEST).sum()),
         sure_mistakes=_mistakes(found, items, classes),
         sentences=(),
+        verdict=verdict_on(float(overall.at["accuracy", "value"]), chance),
     )
     return dataclasses.replace(result, sentences=sentences(tree, result, chance, notes))
 

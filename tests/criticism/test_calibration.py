@@ -286,6 +286,7 @@ def test_the_temperature_undoes_a_power(power):
     assert found.temperature_lower < found.temperature < found.temperature_upper < 1.3 * found.temperature_lower
     verdict = {0.4: "not confident enough", 1.0: "no more and no less", 3.0: "overconfident"}[power]
     assert verdict in found.sentences[0]
+    assert found.verdict == {0.4: -1, 1.0: 0, 3.0: 1}[power]
     assert any("No temperature" in text for text in found.sentences) == (power == 1.0)
 
 
@@ -321,6 +322,7 @@ def test_right_probabilities_are_rarely_called_wrong(monkeypatch):
         p, truth = forecasts(150, 2, seed=seed)
         found = calibration(tree_with(p, truth), seed=seed)
         called.append("no more and no less" not in found.sentences[0])
+        assert called[-1] == (found.verdict != 0)
     assert sum(called) <= 6
 
 

@@ -12,6 +12,8 @@ import pandas as pd
 import pytest
 
 import bayescrowd as bc
+from bayescrowd.criticism._check_words import describe
+from bayescrowd.criticism._checked import table_of
 from bayescrowd.criticism.checks import of_misfit, predictive_checks
 from bayescrowd.criticism.predictive import replicate
 from bayescrowd.criticism.statistics import Agreement
@@ -162,7 +164,7 @@ def test_table_holds_shares_and_their_intervals() -> None:
     checks = caries().predictive_checks(draws=100)
     assert list(checks) == ["agreement", "splits", "shares"]
     pairs = checks["agreement"].table
-    numbers = ["observed", "expected", "lower", "upper", "z"]
+    numbers = ["observed", "expected", "lower", "upper", "z", "outside"]
     assert pairs.columns.tolist() == ["worker", "other", "n_common", *numbers]
     assert checks["splits"].table.columns.tolist() == ["split", "n_labels", *numbers]
     assert checks["shares"].table.columns.tolist() == ["worker", "label", *numbers]
@@ -175,6 +177,12 @@ def test_table_holds_shares_and_their_intervals() -> None:
         assert table["expected"].between(table["lower"] - 1e-9, table["upper"] + 1e-9).all()
         assert check.replicated.shape == (100,)
         assert check.n_values == len(table)
+        assert table["outside"].dtype == bool
+        assert (
+            table["outside"].tolist()
+            == ((table["observed"] < table["lower"] - 1e-9) | (table["observed"] > table["upper"] + 1e-9)).tolist()
+        )
+        assert not check.is_prior
     assert checks["splits"].table["observed"].sum() == 3859
     shares = checks["shares"].table.groupby("worker")["observed"].sum()
     np.testing.assert_allclose(shares, 1)
@@ -328,6 +336,29 @@ def test_long_tables_list_the_pairs_with_most_common_items(monkeypatch: pytest.M
     common = Agreement(crowd(6)).rows["n_common"]
     assert check.n_values == len(common) > 3
     assert sorted(check.table["n_common"]) == sorted(common)[-3:]
+    outside = int(check.table["outside"].sum())
+    of = f"{outside} of the 3 pairs with most common items (there are {len(common)})"
+    assert f"outside their 95 % intervals {'lies' if outside == 1 else 'lie'} {of}" in check.sentence
+
+
+def test_whole_tables_are_not_called_part_of_one() -> None:
+    check = checks_of(crowd(6))["agreement"]
+    assert f"{int(check.table['outside'].sum())} of {check.n_values} pairs" in check.sentence
+    assert "with most common items" not in check.sentence
+
+
+def test_a_hair_outside_its_interval_is_rounding() -> None:
+    statistic = Agreement(crowd(6))
+    scale = np.asarray(statistic.scale, float)
+    lowest = 0.25 * scale
+    replicated = np.repeat(lowest[None], 20, axis=0)
+    shift = np.zeros(len(scale))
+    shift[:3] = 0.5e-9, -0.5e-9, 3e-9
+    table, _ = table_of(statistic, replicated, lowest + shift * scale)
+    assert table["outside"].tolist() == [False, False, True, *[False] * (len(scale) - 3)]
+    counted = [word for word in describe(statistic, table, (0.5, 0.5, 0.4, 0.6)).split("; ") if "outside" in word]
+    assert len(counted) == 1
+    assert counted[0].startswith(f"outside their 95 % intervals lies 1 of {len(scale)} pairs")
 
 
 def test_findings_and_words() -> None:
