@@ -10,6 +10,7 @@ count as one, until they stay the same.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -58,14 +59,14 @@ class Verdict(NamedTuple):
         Which copy.
     consensus : Consensus
         The consensus that they were judged by.
-    temper : array [worker]
-        Powers of the labels in it: one over the size of the group that a worker seems to belong to.
+    panel : Panel
+        The answers as it was fitted to them: weights divided by the size of the group that a worker seems to belong to.
     """
 
     scores: PairScores
     copies: np.ndarray
     consensus: Consensus
-    temper: np.ndarray
+    panel: Panel
 
 
 def by_consensus(panel: Panel, meetings: Meetings) -> Verdict:
@@ -105,15 +106,16 @@ def by_consensus(panel: Panel, meetings: Meetings) -> Verdict:
 
 def _judged_apart(panel: Panel, meetings: Meetings, groups: np.ndarray) -> Verdict:
     """Judge pairs by what those outside their groups say."""
-    temper = 1.0 / np.bincount(groups)[groups]
+    shared_by = np.bincount(groups)[groups]
+    panel = replace(panel, weight=panel.weight / shared_by[panel.worker])
     start = panel.probability
     # Copyists may have pulled the result itself; and a fit that failed has nothing to start from.
-    if temper.min(initial=1.0) < 1 or not np.isfinite(start).all():
-        votes = panel.votes(temper)[:, : panel.n_classes] + _TINY
+    if shared_by.max(initial=1) > 1 or not np.isfinite(start).all():
+        votes = panel.votes()[:, : panel.n_classes] + _TINY
         start = votes / votes.sum(axis=1, keepdims=True)
-    consensus = consensus_of(panel, start, temper=temper)
-    scores = _by_others(panel, meetings, consensus, temper, groups)
-    return Verdict(scores, copies(scores), consensus, temper)
+    consensus = consensus_of(panel, start)
+    scores = _by_others(panel, meetings, consensus, groups)
+    return Verdict(scores, copies(scores), consensus, panel)
 
 
 def beyond_chance(scores: PairScores) -> np.ndarray:
@@ -258,13 +260,11 @@ def _medians(n_workers: int, worker: np.ndarray, value: np.ndarray, weight: np.n
     return np.where(total > 0, value[order][np.minimum(middle, len(value) - 1)], 0.0)
 
 
-def _by_others(
-    panel: Panel, meetings: Meetings, consensus: Consensus, temper: np.ndarray, groups: np.ndarray
-) -> PairScores:
+def _by_others(panel: Panel, meetings: Meetings, consensus: Consensus, groups: np.ndarray) -> PairScores:
     """Score pairs by the class probabilities that labels outside their groups give."""
     logs = np.log(np.maximum(consensus.confusion, 1e-300))
     table = panel.shares.tocoo()
-    weight = table.data * (panel.weight * temper[panel.worker])[table.row]
+    weight = table.data * panel.weight[table.row]
     said = logs[panel.worker[table.row], :, table.col] * weight[:, None]
     # What the whole group of the worker of an answer says of its item.
     _, place = np.unique(panel.item * (groups.max(initial=0) + 1) + groups[panel.worker], return_inverse=True)

@@ -95,7 +95,6 @@ def consensus_of(
     panel: Panel,
     start: np.ndarray,
     *,
-    temper: np.ndarray | None = None,
     item_weight: np.ndarray | None = None,
     passes: int = _MAX_PASSES,
 ) -> Consensus:
@@ -104,11 +103,9 @@ def consensus_of(
     Parameters
     ----------
     panel : Panel
-        The answers; known classes are kept.
+        The answers, each raised to the power of its weight; known classes are kept.
     start : array [item, class]
         Class probabilities to start from.
-    temper : array [worker], optional
-        Powers that the labels of a worker are raised to.
     item_weight : array [item], optional
         How often each item counts.
     passes : int
@@ -119,14 +116,13 @@ def consensus_of(
     Consensus
     """
     state = _clamped(start, panel)[:, None]
-    return _em(panel, state, 0.0, None, None, temper, item_weight, passes)
+    return _em(panel, state, 0.0, None, None, item_weight, passes)
 
 
 def with_hard_kind(
     panel: Panel,
     before: Consensus,
     *,
-    temper: np.ndarray | None = None,
     item_weight: np.ndarray | None = None,
     passes: int = _MAX_PASSES,
 ) -> Consensus:
@@ -134,7 +130,7 @@ def with_hard_kind(
 
     Parameters
     ----------
-    panel, temper, item_weight, passes
+    panel, item_weight, passes
         As `consensus_of`.
     before : Consensus
         Where to start: one kind, or two.
@@ -148,7 +144,7 @@ def with_hard_kind(
     else:
         parts = [(1 - _START_SHARE) * before.ordinary, _START_SHARE * before.ordinary]
         state, guess = np.stack(parts, axis=1), _START_GUESS
-    return _em(panel, state, guess, before.confusion, before.guesses, temper, item_weight, passes)
+    return _em(panel, state, guess, before.confusion, before.guesses, item_weight, passes)
 
 
 def confusion_of(panel: Panel, probability: np.ndarray) -> np.ndarray:
@@ -165,9 +161,7 @@ def confusion_of(panel: Panel, probability: np.ndarray) -> np.ndarray:
     -------
     array [worker, class, label]
     """
-    table = panel.by_label()
-    used = np.bincount(table.indices % panel.n_labels, minlength=panel.n_labels) > 0
-    return _confusion(table.T.tocsr() @ probability, panel, used)
+    return _confusion(panel.by_label_transposed @ probability, panel)
 
 
 def is_established(one: Consensus, two: Consensus) -> bool:
@@ -190,9 +184,7 @@ def is_established(one: Consensus, two: Consensus) -> bool:
     return bool(2 * (two.log_likelihood - one.log_likelihood) > chdtri(further, _DOUBT))
 
 
-def as_one_label(
-    panel: Panel, consensus: Consensus, temper: np.ndarray | None = None, item_weight: np.ndarray | None = None
-) -> float:
+def as_one_label(panel: Panel, consensus: Consensus, item_weight: np.ndarray | None = None) -> float:
     """Compute the correlation of errors if the labels of an item tell as much of its class as one drawn from them.
 
     Parameters
@@ -201,8 +193,6 @@ def as_one_label(
         The answers.
     consensus : Consensus
         Its confusion matrices and shares are used.
-    temper : array [worker], optional
-        As it was fitted with.
     item_weight : array [item], optional
         How often each item counts.
 
@@ -214,7 +204,7 @@ def as_one_label(
     by_label = logs[:, : panel.n_classes] + np.log(np.maximum(consensus.share.sum(axis=0), _TINY))
     by_label = np.exp(by_label - by_label.max(axis=1, keepdims=True))
     by_label /= by_label.sum(axis=1, keepdims=True)
-    probability = np.where(_allowed(panel), panel.by_label(temper) @ by_label + _TINY, 0.0)
+    probability = np.where(_allowed(panel), panel.by_label @ by_label + _TINY, 0.0)
     probability /= probability.sum(axis=1, keepdims=True)
     if item_weight is not None:
         probability = probability * item_weight[:, None]
@@ -244,8 +234,7 @@ def reading(
     """
     n_classes = panel.n_classes
     moved = consensus.hard * np.where(panel.known[:, None] >= 0, 0.0, np.broadcast_to(wrong, n_classes))
-    answers = np.bincount(panel.worker, minlength=panel.n_workers).astype(float)
-    square = consensus.hard_confusion(answers)[:, :n_classes].copy()
+    square = consensus.hard_confusion(panel.n_by_worker)[:, :n_classes].copy()
     square[np.arange(n_classes), np.arange(n_classes)] = -1.0
     probability = consensus.probability - moved
     np.add.at(probability.T, square.argmax(axis=1), moved.T)
@@ -260,16 +249,13 @@ def _em(
     guess: float,
     confusion_before: np.ndarray | None,
     guesses_before: np.ndarray | None,
-    temper: np.ndarray | None,
     item_weight: np.ndarray | None,
     passes: int,
 ) -> Consensus:
     """EM over states kind x class; confusion matrices are drawn a little to their average over workers."""
     n_kinds, n_classes, n_labels = state.shape[1], panel.n_classes, panel.n_labels
     weight = np.ones(panel.n_items) if item_weight is None else item_weight
-    table = panel.by_label(temper)
-    transposed = table.T.tocsr()
-    used = np.bincount(table.indices % n_labels, minlength=n_labels) > 0
+    table, transposed, used = panel.by_label, panel.by_label_transposed, panel.used
     closed = np.tile(np.where(_allowed(panel), 0.0, -np.inf), n_kinds)
     flat = state.reshape(panel.n_items, -1)
     own = np.ones((panel.n_workers * n_labels, n_classes))
@@ -288,7 +274,7 @@ def _em(
             if done:
                 guess = float((guessed.sum() + 0.5) / (hard_counts.sum() + 1.0))
                 guesses = _guesses(guessed.reshape(-1, n_labels, n_classes).sum(axis=0).T, used)
-        confusion = _confusion(counts, panel, used)
+        confusion = _confusion(counts, panel)
         share = weighted.sum(axis=0) + 0.5 / n_classes
         share = share / share.sum()
         logs, own = _log_tables(confusion, guess, guesses)
@@ -320,9 +306,9 @@ def _guesses(counts: np.ndarray, used: np.ndarray) -> np.ndarray:
     return guesses
 
 
-def _confusion(counts: np.ndarray, panel: Panel, used: np.ndarray) -> np.ndarray:
+def _confusion(counts: np.ndarray, panel: Panel) -> np.ndarray:
     counts = counts.reshape(panel.n_workers, panel.n_labels, panel.n_classes).transpose(0, 2, 1)
-    pooled = counts.sum(axis=0) + 0.5 * used / used.sum()
+    pooled = counts.sum(axis=0) + 0.5 * panel.used / panel.used.sum()
     pooled = pooled / pooled.sum(axis=1, keepdims=True)
     return np.asarray((counts + _SMOOTH * pooled) / (counts.sum(axis=2, keepdims=True) + _SMOOTH))
 
@@ -341,5 +327,5 @@ def _allowed(panel: Panel) -> np.ndarray:
 
 
 def _clamped(start: np.ndarray, panel: Panel) -> np.ndarray:
-    table = np.where(_allowed(panel), np.clip(np.nan_to_num(start, nan=0.0), 1e-6, None), 0.0)
+    table = np.where(_allowed(panel), np.clip(start, 1e-6, None), 0.0)
     return np.asarray(table / table.sum(axis=1, keepdims=True))

@@ -6,6 +6,7 @@ are their excess of agreement; over the root of both sums of squares they are a 
 values are known that is exactly the correlation of errors given the class.
 """
 
+import functools
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -74,13 +75,13 @@ class Meetings:
     other: np.ndarray
     n_pairs: int
 
-    @property
+    @functools.cached_property
     def n_met(self) -> np.ndarray:
         """Number of meetings of each pair, array [pair]; NaN for pairs that are not judged."""
         n = np.diff(self.start).astype(float)
         return np.where(n > 0, n, np.nan)
 
-    @property
+    @functools.cached_property
     def pair(self) -> np.ndarray:
         """Pair of each meeting, int array [meeting]."""
         return np.repeat(np.arange(len(self.first)), np.diff(self.start))
@@ -292,14 +293,15 @@ def score_pairs(
     confusion : array [worker, class, label]
         Confusion matrices.
     own : array [answer, class], optional
-        What an answer has added to ``whole``; it is taken away again for the pair that is judged.
+        What an answer has added to ``whole``; it is taken away again for the pair that is judged. Where classes are
+        known there is nothing to take away, and correlations are left to those of errors.
     same : bool array [pair], optional
         Pairs whose two answers have added it together, once.
 
     Returns
     -------
     PairScores
-        Correlations of the residuals of labels.
+        Correlations are those of the residuals of labels; without ``own`` they are NaN.
     """
     spread = 1 - (confusion**2).sum(axis=2)
     found = np.full((5, len(meetings.first)), np.nan)
@@ -314,20 +316,25 @@ def score_pairs(
             probability /= probability.sum(axis=1, keepdims=True)
         first, second = panel.shares[one].toarray(), panel.shares[other].toarray()
         mean, its_mean = probability @ confusion[w], probability @ confusion[v]
-        least = [_LEAST_SPREAD * float((probability @ spread[who]).mean()) for who in (w, v)]
         beyond = _product(probability, (first, second), (mean, its_mean), (confusion[w], confusion[v]))
-        squares = (
-            _product(probability, (first, first), (mean, mean), (confusion[w], confusion[w])),
-            _product(probability, (second, second), (its_mean, its_mean), (confusion[v], confusion[v])),
-        )
+        if own is not None:
+            squares = (
+                _product(probability, (first, first), (mean, mean), (confusion[w], confusion[w])),
+                _product(probability, (second, second), (its_mean, its_mean), (confusion[v], confusion[v])),
+            )
+            least = [_LEAST_SPREAD * float((probability @ spread[who]).mean()) for who in (w, v)]
+            found[:2, pair] = _correlation(beyond, squares, least)
         # Said by both, against the class.
         wrong = 1 - np.pad(probability, ((0, 0), (0, panel.n_labels - panel.n_classes)))
         shared = float((first * second * wrong).sum())
         by_chance = float(((probability @ (confusion[w] * confusion[v])) * wrong).sum())
         variance = float((probability @ _variance(confusion[w], confusion[v])).sum())
-        found[:, pair] = _of_pair(beyond, squares, least, variance, shared, by_chance)
-    correlation, excess, z, p_shared, error = found
-    return PairScores(correlation, excess, z, p_shared, _fisher_error(correlation, error, meetings.n_met))
+        # Poisson tail: rare events, each counting no more than one.
+        p_shared = float(gammainc(shared, by_chance)) if shared > 0 else 1.0
+        length = float(np.sqrt(max((beyond**2).sum(), variance)))
+        found[2:, pair] = beyond.mean(), float(beyond.sum()) / length if length > _TINY else 0.0, p_shared
+    correlation, error, excess, z, shared_by_chance = found
+    return PairScores(correlation, excess, z, shared_by_chance, _fisher_error(correlation, error, meetings.n_met))
 
 
 def _product(
@@ -347,27 +354,15 @@ def _variance(confusion: np.ndarray, other: np.ndarray) -> np.ndarray:
     return np.asarray(both + both**2 - (confusion * other * (confusion + other)).sum(axis=1))
 
 
-def _of_pair(
-    beyond: np.ndarray,
-    squares: tuple[np.ndarray, np.ndarray],
-    least: list[float],
-    variance: float,
-    shared: float,
-    by_chance: float,
-) -> tuple[float, float, float, float, float]:
-    """Correlation, excess, z, probability of what is shared, and standard error of one pair."""
-    n, excess = len(beyond), float(beyond.mean())
-    length = float(np.sqrt(max((beyond**2).sum(), variance)))
-    z = float(beyond.sum()) / length if length > _TINY else 0.0
-    # Poisson tail: rare events, each counting no more than one.
-    p_shared = float(gammainc(shared, by_chance)) if shared > 0 else 1.0
+def _correlation(beyond: np.ndarray, squares: tuple[np.ndarray, np.ndarray], least: list[float]) -> tuple[float, float]:
+    """Correlation of the residuals of one pair and its standard error; NaN where one of the two never varies."""
     if min(least) < _TINY:
-        return float("nan"), excess, z, p_shared, float("nan")
+        return float("nan"), float("nan")
     size = [max(float(square.mean()), floor) for square, floor in zip(squares, least, strict=True)]
     scale = float(np.sqrt(size[0] * size[1]))
-    correlation = float(np.clip(excess / scale, -1.0, 1.0))
+    correlation = float(np.clip(beyond.mean() / scale, -1.0, 1.0))
     influence = beyond / scale - correlation / 2 * (squares[0] / size[0] + squares[1] / size[1])
-    return correlation, excess, z, p_shared, float(np.sqrt((influence**2).sum())) / n
+    return correlation, float(np.sqrt((influence**2).sum())) / len(beyond)
 
 
 def _fisher_error(correlation: np.ndarray, error: np.ndarray, n: np.ndarray) -> np.ndarray:

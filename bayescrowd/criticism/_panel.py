@@ -4,13 +4,15 @@ What a worker says of an item several times (repeats, weights) is one answer: th
 weight 2 is the same as a label that stands there twice.
 """
 
-from dataclasses import dataclass
+import functools
+from dataclasses import dataclass, replace
 
 import numpy as np
 import xarray as xr
 from scipy import sparse
 from scipy.special import ndtri
 
+from bayescrowd.criticism._scoring import units
 from bayescrowd.results.tree import sizes_of, values
 
 __all__ = [
@@ -20,13 +22,12 @@ __all__ = [
     "correlation_of",
     "error_rates",
     "fits_in_memory",
+    "log_effect",
     "panel_of",
     "shared_errors",
 ]
 
 _RESAMPLES = 1000
-_UNITS = 2000
-"""Items are put into at most so many random groups before they are resampled: more say nothing more."""
 
 _PSEUDO = 2.0
 """Labels by which an error rate is pulled towards that of the class and of the worker."""
@@ -76,10 +77,15 @@ class Panel:
         """Number of items, each with at least one answer."""
         return len(self.items)
 
-    @property
+    @functools.cached_property
     def n_answers(self) -> np.ndarray:
         """Answers per item, array [item]."""
         return np.bincount(self.item, minlength=self.n_items)
+
+    @functools.cached_property
+    def n_by_worker(self) -> np.ndarray:
+        """Answers of each worker, array [worker]."""
+        return np.bincount(self.worker, minlength=self.n_workers).astype(float)
 
     @property
     def is_small(self) -> bool:
@@ -105,17 +111,15 @@ class Panel:
         """
         rows = np.flatnonzero(kept[self.item])
         new = np.cumsum(kept) - 1
-        return Panel(
-            new[self.item[rows]],
-            self.worker[rows],
-            self.shares[rows],
-            self.weight[rows],
-            self.items[kept],
-            self.known[kept],
-            self.probability[kept],
-            self.n_workers,
-            self.n_classes,
-            self.n_labels,
+        return replace(
+            self,
+            item=new[self.item[rows]],
+            worker=self.worker[rows],
+            shares=self.shares[rows],
+            weight=self.weight[rows],
+            items=self.items[kept],
+            known=self.known[kept],
+            probability=self.probability[kept],
         )
 
     def some(self, most_labels: int, random: np.random.Generator) -> "Panel":
@@ -140,46 +144,32 @@ class Panel:
         kept[order[np.cumsum(self.n_answers[order]) <= most_labels]] = True
         return self.only(kept)
 
-    def by_label(self, temper: np.ndarray | None = None) -> sparse.csr_array:
-        """Lay the answers out as items by (worker, label), each label with its weight.
-
-        Parameters
-        ----------
-        temper : array [worker], optional
-            Factors of the weights.
-
-        Returns
-        -------
-        sparse array [item, worker x label]
-        """
+    @functools.cached_property
+    def by_label(self) -> sparse.csr_array:
+        """The answers as items by (worker, label), each label with its weight: sparse [item, worker x label]."""
         table = self.shares.tocoo()
-        answer = table.row
-        weight = table.data * self.weight[answer]
-        if temper is not None:
-            weight = weight * temper[self.worker[answer]]
-        column = self.worker[answer].astype(np.int64) * self.n_labels + table.col
+        column = self.worker[table.row].astype(np.int64) * self.n_labels + table.col
         shape = (self.n_items, self.n_workers * self.n_labels)
-        return sparse.coo_array((weight, (self.item[answer], column)), shape=shape).tocsr()
+        weight = table.data * self.weight[table.row]
+        return sparse.coo_array((weight, (self.item[table.row], column)), shape=shape).tocsr()
 
-    def votes(self, temper: np.ndarray | None = None) -> np.ndarray:
-        """Add up the labels of each item.
+    @functools.cached_property
+    def by_label_transposed(self) -> sparse.csr_array:
+        """The same, sparse [worker x label, item]."""
+        return self.by_label.T.tocsr()
 
-        Parameters
-        ----------
-        temper : array [worker], optional
-            Factors of the weights.
+    @functools.cached_property
+    def used(self) -> np.ndarray:
+        """Labels that somebody used, bool array [label]."""
+        return np.bincount(self.shares.indices, minlength=self.n_labels) > 0
 
-        Returns
-        -------
-        array [item, label]
-        """
+    def votes(self) -> np.ndarray:
+        """Add up the labels of each item, array [item, label]."""
         table = self.shares.tocoo()
-        answer = table.row
-        weight = table.data * self.weight[answer]
-        if temper is not None:
-            weight = weight * temper[self.worker[answer]]
-        cell = self.item[answer] * self.n_labels + table.col
-        return np.bincount(cell, weight, self.n_items * self.n_labels).reshape(self.n_items, self.n_labels)
+        cell = self.item[table.row] * self.n_labels + table.col
+        return np.bincount(cell, table.data * self.weight[table.row], self.n_items * self.n_labels).reshape(
+            self.n_items, self.n_labels
+        )
 
     def known_probability(self) -> np.ndarray:
         """Class probabilities of one and zero for items whose class is known; zeros for the others."""
@@ -231,23 +221,19 @@ def panel_of(tree: xr.DataTree, known: np.ndarray) -> Panel:
     weight = observed["weight"].to_numpy().astype(float) if "weight" in observed else np.ones(len(item))
     key, place = np.unique(item.astype(np.int64) * sizes.n_workers + worker, return_inverse=True)
     total = np.bincount(place, weight, len(key))
-    # A worker whose labels of an item all weigh nothing has not answered there.
-    answered = total > 0
-    share = weight / np.where(answered, total, 1.0)[place]
-    shares = sparse.coo_array((share, (place, label)), shape=(len(key), sizes.n_labels)).tocsr()
-    key, total, shares = key[answered], total[answered], shares[np.flatnonzero(answered)]
+    shares = sparse.coo_array((weight / total[place], (place, label)), shape=(len(key), sizes.n_labels)).tocsr()
     items, position = np.unique(key // sizes.n_workers, return_inverse=True)
     return Panel(
-        position,
-        (key % sizes.n_workers).astype(np.int64),
-        shares,
-        total,
-        items,
-        np.asarray(known)[items],
-        values(tree, "latent", "class_probability").astype(float)[items],
-        sizes.n_workers,
-        sizes.n_classes,
-        sizes.n_labels,
+        item=position,
+        worker=(key % sizes.n_workers).astype(np.int64),
+        shares=shares,
+        weight=total,
+        items=items,
+        known=np.asarray(known)[items],
+        probability=values(tree, "latent", "class_probability").astype(float)[items],
+        n_workers=sizes.n_workers,
+        n_classes=sizes.n_classes,
+        n_labels=sizes.n_labels,
     )
 
 
@@ -358,13 +344,11 @@ def correlation_interval(
     used = np.flatnonzero(errors.own > 0)
     if len(used) < 2:
         return float("nan"), float("nan")
-    shared, own = errors.shared[used], errors.own[used]
-    if len(used) > _UNITS:
-        unit = random.permutation(len(used)) % _UNITS
-        shared, own = np.bincount(unit, shared), np.bincount(unit, own)
+    unit = units(len(used), random)
+    shared, own = np.bincount(unit, errors.shared[used]), np.bincount(unit, errors.own[used])
     n = len(shared)
-    effect, error = _log_effect(np.full((1, n), 1 / n), shared, own, size)
-    resampled, its_error = _log_effect(random.multinomial(n, np.full(n, 1 / n), _RESAMPLES) / n, shared, own, size)
+    effect, error = _effect_of_items(np.full((1, n), 1 / n), shared, own, size)
+    resampled, its_error = _effect_of_items(random.multinomial(n, np.full(n, 1 / n), _RESAMPLES) / n, shared, own, size)
     ok = (its_error > 0) & np.isfinite(resampled)
     studentised = np.append((resampled[ok] - effect[0]) / its_error[ok], 0.0)
     low, high = np.quantile(studentised, [(1 - interval) / 2, (1 + interval) / 2])
@@ -376,15 +360,22 @@ def correlation_interval(
     return float(lower), float(upper)
 
 
-def _log_effect(share: np.ndarray, shared: np.ndarray, own: np.ndarray, size: float) -> tuple[np.ndarray, np.ndarray]:
+def log_effect(correlation: np.ndarray, size: float) -> np.ndarray:
+    """Logarithm of the design effect of correlations, kept finite."""
+    return np.log(np.maximum(1 + (size - 1) * correlation, _LEAST_EFFECT))
+
+
+def _effect_of_items(
+    share: np.ndarray, shared: np.ndarray, own: np.ndarray, size: float
+) -> tuple[np.ndarray, np.ndarray]:
     """Log design effect for each row of item shares, and its standard error from the items' influences."""
     total, below = share @ shared, share @ own
     below = np.where(below > 0, below, np.nan)
     ratio = total / below
-    effect = np.maximum(1 + (size - 1) * ratio, _LEAST_EFFECT)
+    effect = log_effect(ratio, size)
     spread = share @ shared**2 - 2 * ratio * (share @ (shared * own)) + ratio**2 * (share @ own**2)
-    error = (size - 1) * np.sqrt(np.maximum(spread, 0.0) / len(shared)) / below / effect
-    return np.log(effect), np.nan_to_num(error)
+    error = (size - 1) * np.sqrt(np.maximum(spread, 0.0) / len(shared)) / below / np.exp(effect)
+    return effect, np.nan_to_num(error)
 
 
 def _column(columns: sparse.csc_array, code: int) -> np.ndarray:

@@ -18,7 +18,7 @@ from bayescrowd.criticism._kinds import (
     reading,
     with_hard_kind,
 )
-from bayescrowd.criticism._panel import Panel, correlation_interval, correlation_of, shared_errors
+from bayescrowd.criticism._panel import Panel, correlation_interval, correlation_of, log_effect, shared_errors
 from bayescrowd.results.words import count_of
 
 __all__ = ["Worth", "by_known_classes", "by_labels_alone", "effective_size", "unknown_worth"]
@@ -30,7 +30,6 @@ _REFIT_WORK = 300_000
 
 _FEWEST_ANSWERS, _FEWEST_ITEMS = 3, 20
 _SHARES_WRONG = (0.0, 0.25, 0.5, 0.75, 1.0)
-_LEAST_EFFECT = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,9 +116,7 @@ def by_known_classes(panel: Panel, size: float, interval: float, random: np.rand
     return Worth(correlation, lower, upper, panel.n_items)
 
 
-def by_labels_alone(
-    panel: Panel, one: Consensus, temper: np.ndarray, size: float, interval: float, random: np.random.Generator
-) -> Worth:
+def by_labels_alone(panel: Panel, one: Consensus, size: float, interval: float, random: np.random.Generator) -> Worth:
     """Bound the correlation of errors by what labels show and what they cannot show.
 
     Parameters
@@ -128,8 +125,6 @@ def by_labels_alone(
         The answers.
     one : Consensus
         Their fit without a hard kind of items.
-    temper : array [worker]
-        As it was fitted with.
     size : float
         Answers per item.
     interval : float
@@ -144,14 +139,13 @@ def by_labels_alone(
     why_not = _too_little(panel)
     if why_not:
         return unknown_worth(panel, why_not)
-    two = with_hard_kind(panel, one, temper=temper)
+    two = with_hard_kind(panel, one)
     established = is_established(one, two)
     fitted = two if established else one
-    ends = _readings(panel, fitted, temper)
+    ends = _readings(panel, fitted)
     agreement = float("nan")
     if established:
-        weight = np.bincount(panel.worker, minlength=panel.n_workers).astype(float)
-        by_class = two.hard_confusion(weight).diagonal()
+        by_class = two.hard_confusion(panel.n_by_worker).diagonal()
         # Most labels are as likely wrong as a single label there is to differ from them.
         correlation = reading(panel, two, 1 - by_class)
         agreement = float(by_class @ two.share[1] / two.share[1].sum())
@@ -160,8 +154,8 @@ def by_labels_alone(
     if np.isnan(correlation):
         return unknown_worth(panel, "no label seems to be wrong, so no errors can go together")
     low, high = int(np.nanargmin(ends)), int(np.nanargmax(ends))
-    reach = float(ndtri((1 + interval) / 2)) * _spread(panel, fitted, (low, high), temper, size, random)
-    effects = _log_effect(ends[[low, high]], size) + np.array([-1.0, 1.0]) * reach
+    reach = float(ndtri((1 + interval) / 2)) * _spread(panel, fitted, (low, high), size, random)
+    effects = log_effect(ends[[low, high]], size) + np.array([-1.0, 1.0]) * reach
     lower, upper = np.clip((np.exp(effects) - 1) / (size - 1), -1.0, 1.0)
     return Worth(
         correlation,
@@ -179,7 +173,6 @@ def by_labels_alone(
 def _readings(
     panel: Panel,
     consensus: Consensus,
-    temper: np.ndarray,
     wanted: Sequence[int] | None = None,
     item_weight: np.ndarray | None = None,
 ) -> np.ndarray:
@@ -190,7 +183,7 @@ def _readings(
         if which < len(shares):
             found.append(reading(panel, consensus, shares[which], item_weight))
         else:
-            found.append(as_one_label(panel, consensus, temper, item_weight))
+            found.append(as_one_label(panel, consensus, item_weight))
     return np.array(found)
 
 
@@ -198,7 +191,6 @@ def _spread(
     panel: Panel,
     fitted: Consensus,
     ends: tuple[int, int],
-    temper: np.ndarray,
     size: float,
     random: np.random.Generator,
 ) -> np.ndarray:
@@ -211,16 +203,12 @@ def _spread(
     for _ in range(_REFITS if work <= _REFIT_WORK else _FEW_REFITS):
         weight = random.multinomial(part.n_items, np.full(part.n_items, 1 / part.n_items)).astype(float)
         if before.hard_share:
-            again = with_hard_kind(part, before, temper=temper, item_weight=weight, passes=_PASSES)
+            again = with_hard_kind(part, before, item_weight=weight, passes=_PASSES)
         else:
-            again = consensus_of(part, before.ordinary, temper=temper, item_weight=weight, passes=_PASSES)
-        found.append(_readings(part, again, temper, ends, weight))
-    effects = _log_effect(np.nan_to_num(np.array(found)), size)
+            again = consensus_of(part, before.ordinary, item_weight=weight, passes=_PASSES)
+        found.append(_readings(part, again, ends, weight))
+    effects = log_effect(np.nan_to_num(np.array(found)), size)
     return np.asarray(effects.std(axis=0, ddof=1) * np.sqrt(part.n_items / panel.n_items))
-
-
-def _log_effect(correlation: np.ndarray, size: float) -> np.ndarray:
-    return np.log(np.maximum(1 + (size - 1) * correlation, _LEAST_EFFECT))
 
 
 def _too_little(panel: Panel) -> str:

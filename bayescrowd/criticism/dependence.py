@@ -253,7 +253,7 @@ def _from_labels(panel: Panel, size: float, interval: float, random: np.random.G
     if not panel.is_small:
         return _Pairs(meetings, unknown_scores(meetings), []), unknown_worth(panel, words.TOO_LARGE)
     verdict = by_consensus(panel, meetings)
-    worth = by_labels_alone(panel, verdict.consensus, verdict.temper, size, interval, random)
+    worth = by_labels_alone(verdict.panel, verdict.consensus, size, interval, random)
     return _judged(panel, meetings, verdict), worth
 
 
