@@ -172,7 +172,7 @@ def pair_sentences(meetings: Meetings, scores: PairScores, any_copies: bool, bas
         ]
     few = int((meetings.n_common < FEWEST_COMMON).sum())
     said = []
-    if not n_judged and not any_copies:
+    if few == len(meetings.first) and not any_copies:
         said.append(f"No two workers have {FEWEST_COMMON} {kind}: who copies whom cannot be told.")
     elif n_judged == 1 and not any_copies:
         said.append("The one pair that could be judged does not stand out as copying.")
@@ -253,7 +253,7 @@ def of_little_gold(n_gold: int, enough: int) -> str:
 
 def of_part(part: Panel, whole: Panel, basis: str) -> str:
     """Say that not all labels were used."""
-    what = "Computed from" if basis == "labels" else "Copies among items of unknown class too were looked for in"
+    what = "Computed from" if basis == "labels" else "Copies beyond the items of known class were looked for in"
     return (
         f"{what} {part.n_items:,} of {count_of(whole.n_items, 'item')}, drawn at random, to save time "
         f"({len(part.item):,} labels)."

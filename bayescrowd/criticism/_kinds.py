@@ -34,7 +34,7 @@ _START_SHARE, _START_GUESS = 0.2, 0.5
 _TINY = 1e-300
 
 _DOUBT = 0.01
-"""A hard kind is established where chance would raise the likelihood as far with less than this probability."""
+"""Upper tail of the chi-square beyond which a likelihood ratio establishes a hard kind."""
 
 
 @dataclass(frozen=True, eq=False)

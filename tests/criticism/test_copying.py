@@ -197,6 +197,10 @@ def test_copies_in_words_and_in_the_worth_of_the_panel() -> None:
         assert inside["correlation"].min() > 0.6
         assert inside["excess"].min() > found.pairs.drop(inside.index)["excess"].max()
         assert 3.5 < (found.effective if truth is not None else found.effective_upper) < 7
+    # In the consensus the four count as one; the panel itself stays as it is.
+    answers, _, judged = verdict(said)
+    assert (judged.panel.weight == np.where(answers.worker < 4, 0.25, 1.0)).all()
+    assert (answers.weight == 1).all()
     # A consensus pulled by the copies would take them for experts; it is not.
     true = dependence(tree, pd.Series(z))
     alone = dependence(tree)

@@ -343,6 +343,6 @@ def test_a_sample_is_named_with_known_classes_too(monkeypatch: pytest.MonkeyPatc
     assert groups_of(found) == [{0, 1, 2, 3}]
     assert found.n_items == 200
     (said_so,) = [text for text in found.sentences if "drawn at random" in text]
-    assert said_so.startswith("Copies among items of unknown class too were looked for in ")
+    assert said_so.startswith("Copies beyond the items of known class were looked for in ")
     # With all classes known nothing is drawn.
     assert "drawn at random" not in str(dependence(tree, pd.Series(z)))
