@@ -354,7 +354,8 @@ class Criticism:
         path : str or Path
             Name of the HTML file; an existing one is replaced.
         truth : Series or dict, optional
-            Item -> true class, for the part on calibration; by default ``labels.truth`` where there is one.
+            Item -> true class, for the parts on calibration and on errors in common; by default ``labels.truth``
+            where there is one.
         seed : int
             Seed of replications and resampling.
 

@@ -24,7 +24,7 @@ def write(tree: xr.DataTree, path: str | Path, *, truth: Any = None, seed: int =
     path : str or Path
         Name of the HTML file; an existing one is replaced.
     truth : Series or dict, optional
-        Item -> true class, for the part on calibration; by default the truth of the labels.
+        Item -> true class, for the parts on calibration and on errors in common; by default the truth of the labels.
     seed : int
         Seed of replications and resampling.
 
@@ -95,7 +95,7 @@ def compose(tree: xr.DataTree, *, truth: Any = None, seed: int = 0) -> str:
     tree : DataTree
         The result.
     truth : Series or dict, optional
-        Item -> true class.
+        Item -> true class; by default the truth of the labels.
     seed : int
         Seed of replications and resampling.
 

@@ -332,7 +332,8 @@ def dependence(tree: xr.DataTree, truth: Any, seed: int) -> Markup:
     Markup
         Sentences.
     """
-    return bullet_list(depending.dependence(tree, truth, seed=seed).sentences)
+    known = True if truth is None and "truth" in tree.children else truth
+    return bullet_list(depending.dependence(tree, known, seed=seed).sentences)
 
 
 @_or_why

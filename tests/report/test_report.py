@@ -199,3 +199,10 @@ def test_markup_escapes_everything_but_markup() -> None:
 def test_the_title_is_escaped() -> None:
     text = markup.document("<title>", markup.element("p", "ü"))
     assert "<title>&lt;title&gt;</title>" in text
+
+
+def test_truth_that_came_with_the_labels_tells_of_errors_in_common() -> None:
+    crowd = bc.simulate(bc.DawidSkene(confusion_prior=bc.diagonal(6, 1)), n_items=60, n_workers=5, seed=2)
+    words = Page(compose(bc.fit(crowd.labels, engine="em").idata)).words
+    for sentence in bc.fit(crowd.labels, engine="em").dependence(True).sentences:
+        assert " ".join(sentence.split()) in words
