@@ -145,7 +145,7 @@ def calibration(
         n_clipped=int((probability[np.arange(len(items)), found.truth] < SMALLEST).sum()),
         sure_mistakes=_mistakes(found, items, classes),
         sentences=(),
-        verdict=verdict_on(float(overall.at["accuracy", "value"]), chance),
+        verdict=verdict_on(float(overall["value"].to_numpy()[overall.index.get_loc("accuracy")]), chance),
     )
     return dataclasses.replace(result, sentences=sentences(tree, result, chance, notes))
 

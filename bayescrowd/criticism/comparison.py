@@ -17,14 +17,14 @@ from bayescrowd.criticism.loo import Loo, estimate
 from bayescrowd.errors import BayescrowdError, problems_message, shorten
 from bayescrowd.results.words import count_of
 
-__all__ = ["compare"]
+__all__ = ["SMALL", "compare", "told_apart"]
 
 _arviz: Any = arviz_stats  # its functions are not typed
 _METHODS = ("stacking", "bb-pseudo-bma", "pseudo-bma")
 _FEW = 100
 """Below so many pieces the normal approximation to a difference is rough."""
 
-_SMALL = 4
+SMALL = 4.0
 """Smaller differences (in nats) are not worth a preference, whatever their standard error."""
 
 
@@ -94,6 +94,22 @@ def compare(fits: Mapping[str, Any], *, by: str = "item", method: str = "stackin
     chance = any("due to chance" in str(warning.message) for warning in noticed)
     table.attrs["advice"] = _advice(table, results, table.attrs["by"], chance=chance)
     return table
+
+
+def told_apart(difference: float, error: float) -> bool:
+    """Say whether a difference is more than chance would show: more than two standard errors.
+
+    Parameters
+    ----------
+    difference, error : float
+        ``elpd_diff`` and ``dse`` of `compare`, in nats.
+
+    Returns
+    -------
+    bool
+        Whether it matters is another question: see `SMALL`.
+    """
+    return bool(abs(difference) > 2 * error)
 
 
 def _results(fits: Any, by: str) -> dict[str, Any]:
@@ -192,9 +208,9 @@ def _advice(table: pd.DataFrame, results: Mapping[str, Any], by: str, *, chance:
     for name in table.index[1:]:
         difference, error = abs(float(table.loc[name, "elpd_diff"])), float(table.loc[name, "dse"])
         text = f"{difference:.1f} +- {error:.1f} nats"
-        if difference <= 2 * error:
+        if not told_apart(difference, error):
             found.append(f"{best} and {name} cannot be told apart: {text}, within two standard errors.")
-        elif difference < _SMALL:
+        elif difference < SMALL:
             found.append(f"{best} predicts labels better than {name} by {text}: too little to matter.")
         else:
             found.append(f"{best} predicts labels better than {name} by {text}.")

@@ -37,13 +37,15 @@ def check_seed(seed: Any) -> int:
     return int(seed)
 
 
-def check_interval(interval: Any) -> float:
+def check_interval(interval: Any, name: str = "interval") -> float:
     """Check the probability of an interval.
 
     Parameters
     ----------
     interval : float
         Between 0 and 1.
+    name : str
+        What the caller's argument is called.
 
     Returns
     -------
@@ -62,7 +64,7 @@ def check_interval(interval: Any) -> float:
     """
     number = isinstance(interval, int | float | np.integer | np.floating) and not isinstance(interval, bool)
     if not number or not 0 < interval < 1:
-        raise LabelError(f"interval must be a probability between 0 and 1 such as 0.89, not {interval!r}")
+        raise LabelError(f"{name} must be a probability between 0 and 1 such as 0.89, not {interval!r}")
     return float(interval)
 
 

@@ -14,7 +14,7 @@ from bayescrowd.inference import get as get_engine
 from bayescrowd.inference import names as engine_names
 from bayescrowd.inference.base import Job, sizes_of
 from bayescrowd.inference.progress import reporter
-from bayescrowd.results.tree import json_attribute, labels_of, model_of, values
+from bayescrowd.results.tree import json_attribute, labels_of, model_of, start_of
 
 __all__ = ["refit_scores"]
 
@@ -60,12 +60,7 @@ def refit_scores(tree: xr.DataTree, n_refits: int, seed: int) -> WorkerScores:
     # One start is enough: it is the optimum that the fit found.
     settings = engine.settings(**(options | ({"starts": 1} if "starts" in options else {})))
     model, labels = model_of(tree), labels_of(tree)
-    probability = values(tree, "latent", "class_probability")
-    if model.n_levels > 1:
-        levels = values(tree, "latent", "difficulty_probability")
-        start = (levels[:, :, None] * probability[:, None, :]).reshape(len(probability), -1)
-    else:
-        start = probability
+    start = start_of(tree)
     random = np.random.default_rng(seed)
     found = []
     with reporter(False) as silent:

@@ -18,7 +18,7 @@ from bayescrowd.inference.base import joint_by_draw
 from bayescrowd.kernels.precision import double_precision
 from bayescrowd.kernels.tables import TINY
 from bayescrowd.model import Model, Site, Sizes
-from bayescrowd.results.tree import ids, model_of, parameter_group, sizes_of
+from bayescrowd.results.tree import ids, model_of, samples_of, sizes_of
 from bayescrowd.sites import TRACING
 
 __all__ = ["predict"]
@@ -186,17 +186,11 @@ def _parameters(
 ) -> dict[str, np.ndarray]:
     """Every site by sample, with the workers of the new table: known ones from the fit, others from the prior."""
     sizes = sizes_of(tree)
-    group = parameter_group(tree)
-    dataset = tree[group].dataset
     with double_precision():
         sites = model.sites(sizes)
-    sample_dims = ("chain", "draw") if group == "posterior" else ()
-    fitted = {}
-    for name, site in sites.items():
-        array = dataset[name].transpose(*sample_dims, *site.dims).to_numpy()
-        fitted[name] = array.reshape(-1, *array.shape[len(sample_dims) :])
+    fitted, lead = samples_of(tree, model)
     n_samples = len(next(iter(fitted.values())))
-    plugged_in = group == "point_estimate"
+    plugged_in = not lead
     fresh = _fresh(model, sites, fitted, Sizes(n_items, n_unknown, sizes.n_classes, sizes.n_labels), random, plugged_in)
     out = {}
     for name, site in sites.items():

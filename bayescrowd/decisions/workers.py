@@ -1,19 +1,27 @@
 """Reports on workers: accuracy, informativeness, spammers and adversaries, confusion matrices."""
 
-import difflib
-from collections.abc import Hashable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bayescrowd.decisions.arguments import check_interval, check_refits, check_seed
-from bayescrowd.errors import EngineError, LabelError, ModelError, shorten
+from bayescrowd.decisions.arguments import check_refits, check_seed
+from bayescrowd.decisions.confusions import averaged, confusion, confusion_draws, interval_bounds, parameters_of
+from bayescrowd.errors import EngineError
 from bayescrowd.inference import names as engine_names
-from bayescrowd.results.tree import estimates_by, ids, json_attribute, n_labels_of, parameter_group, title
+from bayescrowd.results.tree import estimates_by, ids, json_attribute, n_labels_of, parameter_group
 
-__all__ = ["SPAMMER_BITS", "WorkerScores", "confusion", "interval_bounds", "scores", "workers"]
+__all__ = [
+    "SPAMMER_BITS",
+    "WorkerScores",
+    "confusion",
+    "confusion_draws",
+    "interval_bounds",
+    "roles",
+    "scores",
+    "workers",
+]
 
 SPAMMER_BITS = 0.05
 """A worker whose label says less than this about the class, in bits, counts as a spammer."""
@@ -126,6 +134,30 @@ def workers(tree: xr.DataTree, *, interval: float = 0.89, bootstrap: int | None 
     return report
 
 
+def roles(table: pd.DataFrame) -> np.ndarray:
+    """Say of each worker which kind is more probable than not.
+
+    Parameters
+    ----------
+    table : DataFrame by worker
+        As `workers` gives it.
+
+    Returns
+    -------
+    array [worker]
+        ``"spammer"`` where P(spammer) > 1/2, else ``"adversary"`` where P(adversary) > 1/2, else ``"worker"``: one who
+        is both says nothing, and counts as a spammer. Where probabilities are not known all are ``"worker"``.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> roles(pd.DataFrame({"p_spammer": [0.9, 0.2, 0.1], "p_adversary": [0.6, 0.7, 0.1]})).tolist()
+    ['spammer', 'adversary', 'worker']
+    """
+    kinds = [table["p_spammer"].to_numpy(float) > 0.5, table["p_adversary"].to_numpy(float) > 0.5]
+    return np.select(kinds, ["spammer", "adversary"], "worker")
+
+
 def _without_confusion(tree: xr.DataTree) -> pd.DataFrame:
     by_worker = estimates_by(tree, "worker")
     report = pd.DataFrame({"n_labels": n_labels_of(tree, "worker")}, index=ids(tree, "worker"))
@@ -151,69 +183,6 @@ def _without_confusion(tree: xr.DataTree) -> pd.DataFrame:
     return report
 
 
-def confusion(
-    tree: xr.DataTree, worker: Hashable, *, interval: float | None = None, difficulty: str | None = None
-) -> pd.DataFrame:
-    """Give the confusion matrix of a worker: P(label | class).
-
-    Parameters
-    ----------
-    tree : DataTree
-        A result.
-    worker : hashable
-        The worker's id.
-    interval : float, optional
-        Also give equal-tailed intervals of this probability.
-    difficulty : str, optional
-        A level of difficulty; by default the levels are averaged by their share.
-
-    Returns
-    -------
-    DataFrame [class, label]
-        Rows sum to one. With ``interval`` the columns have a second level ``mean``, ``lower``, ``upper`` (NaN where the
-        engine gives no draws).
-
-    Raises
-    ------
-    LabelError
-        For an unknown worker or level, or an interval that is no probability.
-
-    Examples
-    --------
-    >>> import bayescrowd as bc
-    >>> bc.fit(bc.datasets.load("anesthesia"), engine="em").confusion(1).round(2).loc[1, 1]
-    np.float64(0.89)
-    """
-    bounds = None if interval is None else interval_bounds(interval)
-    known = ids(tree, "worker")
-    row = _position(known, worker)
-    table, shares, _ = _parameters(tree, slice(row, row + 1))
-    if difficulty is not None:
-        if table.ndim != 5:
-            raise LabelError(
-                f"difficulty={difficulty!r}: model {tree.attrs['model']!r} has no levels of difficulty; "
-                f"leave the argument out"
-            )
-        names = list(ids(tree, "difficulty"))
-        if difficulty not in names:
-            raise LabelError(f"there is no difficulty level {difficulty!r}; the levels are {shorten(names, 10)}")
-        draws = table[:, 0, names.index(difficulty)]
-    else:
-        draws = _averaged(table, shares)[:, 0]
-    classes, labels = ids(tree, "class"), ids(tree, "label")
-    mean = pd.DataFrame(draws.mean(axis=0), index=classes, columns=labels)
-    if bounds is None:
-        return mean
-    low, high = bounds
-    if len(draws) > 1:
-        lower, upper = np.quantile(draws, [low, high], axis=0)
-    else:
-        lower = upper = np.full(draws.shape[1:], np.nan)
-    whole = np.stack([mean.to_numpy(), lower, upper], axis=-1).reshape(len(classes), -1)
-    columns = pd.MultiIndex.from_product([labels, ["mean", "lower", "upper"]], names=["label", "statistic"])
-    return pd.DataFrame(whole, index=classes, columns=columns)
-
-
 def scores(tree: xr.DataTree) -> WorkerScores:
     """Compute accuracy and informativeness of every worker for every draw (one for point estimates).
 
@@ -233,8 +202,8 @@ def scores(tree: xr.DataTree) -> WorkerScores:
     step = max(1, _CHUNK_CELLS // per_worker)
     parts = []
     for first in range(0, n_workers, step):
-        table, shares, prevalence = _parameters(tree, slice(first, first + step))
-        parts.append(score_tables(_averaged(table, shares), prevalence))
+        table, shares, prevalence = parameters_of(tree, slice(first, first + step))
+        parts.append(score_tables(averaged(table, shares), prevalence))
     if not parts:
         return WorkerScores(np.zeros((1, 0)), np.zeros((1, 0)))
     return WorkerScores(*(np.concatenate(part, axis=1) for part in zip(*parts, strict=True)))
@@ -263,80 +232,7 @@ def score_tables(table: np.ndarray, prevalence: np.ndarray) -> WorkerScores:
     return WorkerScores(accuracy, np.maximum((joint * np.log2(ratio)).sum(axis=(2, 3)), 0.0))
 
 
-def interval_bounds(interval: float) -> tuple[float, float]:
-    """Lower and upper quantile of an equal-tailed interval.
-
-    Parameters
-    ----------
-    interval : float
-        Its probability.
-
-    Returns
-    -------
-    tuple of float
-        Two quantiles.
-
-    Raises
-    ------
-    LabelError
-        Where it is not between 0 and 1.
-    """
-    interval = check_interval(interval)
-    return (1 - interval) / 2, (1 + interval) / 2
-
-
 def _n_samples(tree: xr.DataTree) -> int:
     group = parameter_group(tree)
     sizes = tree[group].dataset.sizes
     return int(sizes["chain"] * sizes["draw"]) if group == "posterior" else 1
-
-
-def _parameters(tree: xr.DataTree, rows: slice) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
-    """Read confusion [sample, worker, (difficulty,) class, label] of some workers, level shares and prevalence."""
-    group = parameter_group(tree)
-    dataset = tree[group].dataset
-    if "confusion" not in dataset:
-        raise ModelError(f"{title(tree)} gives no confusion matrices: fit a model that has them")
-
-    def flat(name: str) -> np.ndarray:
-        variable = dataset[name].isel(worker=rows) if "worker" in dataset[name].dims else dataset[name]
-        array = variable.to_numpy()
-        return array.reshape(-1, *array.shape[2:]) if group == "posterior" else array[None]
-
-    table = flat("confusion").astype(float)
-    latent = tree["latent"].dataset
-    # Models that state no class shares of their own are scored by the shares of the items' classes.
-    if "prevalence" in dataset and set(dataset["prevalence"].dims) <= {"chain", "draw", "class"}:
-        prevalence = flat("prevalence").astype(float)
-    else:
-        prevalence = np.repeat(latent["class_probability"].to_numpy().mean(0)[None], len(table), axis=0)
-    shares = None
-    if table.ndim == 5:
-        if "difficulty_prevalence" in dataset:
-            shares = flat("difficulty_prevalence").astype(float)
-        else:
-            shares = np.repeat(latent["difficulty_probability"].to_numpy().mean(0)[None], len(table), axis=0)
-    return table, shares, prevalence
-
-
-def _averaged(table: np.ndarray, shares: np.ndarray | None) -> np.ndarray:
-    return table if shares is None else np.einsum("sh,skhcl->skcl", shares, table)
-
-
-def _position(known: pd.Index, worker: Any) -> int:
-    try:
-        row = known.get_indexer(pd.Index([worker], tupleize_cols=False))[0]
-    except (TypeError, ValueError):
-        row = -1
-    if row >= 0:
-        return int(row)
-    names = {str(value): value for value in known}
-    lower = {name.lower(): value for name, value in names.items()}
-    near = [lower[name] for name in difflib.get_close_matches(str(worker).lower(), lower, n=3)]
-    if str(worker) in names:
-        value = names[str(worker)]
-        raise LabelError(
-            f"there is no worker {worker!r} ({type(worker).__name__}), but there is {value!r} ({type(value).__name__})"
-        )
-    hint = f"did you mean {shorten(near)}?" if near else f"the workers are {shorten(known)}"
-    raise LabelError(f"there is no worker {worker!r}; {hint}")

@@ -5,7 +5,7 @@ from scipy import sparse
 from scipy.linalg import eigh
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
-__all__ = ["components", "places", "strongest"]
+__all__ = ["components", "groups", "places", "strongest"]
 
 _CROWD = 60
 
@@ -22,10 +22,37 @@ def components(common: np.ndarray) -> np.ndarray:
     -------
     int array [node]
     """
-    n, part = connected_components(sparse.csr_array(common > 0), directed=False)
-    order = np.argsort(-np.bincount(part, minlength=n), kind="stable")
-    rank = np.empty(n, int)
-    rank[order] = np.arange(n)
+    _, part = connected_components(sparse.csr_array(common > 0), directed=False)
+    return _largest_first(part)
+
+
+def groups(item: np.ndarray, worker: np.ndarray, n_items: int, n_workers: int) -> np.ndarray:
+    """Find the workers that labels join, through items and other workers; the largest group first.
+
+    Parameters
+    ----------
+    item, worker : int array [annotation]
+        Who labelled what.
+    n_items, n_workers : int
+        How many there are.
+
+    Returns
+    -------
+    int array [worker]
+        A worker without labels is a group alone.
+    """
+    n = n_workers + n_items
+    # Items are nodes too: pairs of workers may be too many to list.
+    joined = sparse.coo_array((np.ones(len(item), np.int8), (worker, item.astype(np.int64) + n_workers)), shape=(n, n))
+    _, part = connected_components(joined, directed=False)
+    return _largest_first(np.unique(part[:n_workers], return_inverse=True)[1])
+
+
+def _largest_first(part: np.ndarray) -> np.ndarray:
+    """Give parts new numbers: 0 to the largest, and so on."""
+    order = np.argsort(-np.bincount(part), kind="stable")
+    rank = np.empty(len(order), int)
+    rank[order] = np.arange(len(order))
     numbers: np.ndarray = rank[part]
     return numbers
 

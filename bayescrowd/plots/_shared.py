@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
+from bayescrowd.decisions.arguments import check_interval
 from bayescrowd.errors import BayescrowdError, EngineError
 from bayescrowd.plots._colours import FAINT, MUTED
 from bayescrowd.plots._heading import Heading, mend_fonts
@@ -79,12 +80,10 @@ def ci_of(ci_prob: Any, ci_kind: Any) -> tuple[float, str]:
     """
     prob = rcParams["stats.ci_prob"] if ci_prob is None else ci_prob
     kind = rcParams["stats.ci_kind"] if ci_kind is None else ci_kind
-    number = isinstance(prob, int | float | np.number) and not isinstance(prob, bool)
-    if not number or not 0 < prob < 1:
-        raise BayescrowdError(f"ci_prob must be a probability between 0 and 1 such as 0.89, not {prob!r}")
+    prob = check_interval(prob, "ci_prob")
     if kind not in ("eti", "hdi"):
         raise BayescrowdError(f"ci_kind must be 'eti' (equal tails) or 'hdi' (highest density), not {kind!r}")
-    return float(prob), str(kind)
+    return prob, str(kind)
 
 
 def interval_of(draws: np.ndarray, prob: float, kind: str) -> tuple[np.ndarray, np.ndarray]:
@@ -345,7 +344,12 @@ def _check_backend(backend: Any, plot_collection: Any) -> None:
 
 
 def _check_visuals(visuals: Any, names: Sequence[str]) -> dict[str, Any]:
-    given = {} if visuals is None else dict(visuals)
+    if visuals is not None and not isinstance(visuals, Mapping):
+        raise BayescrowdError(
+            f"visuals must be a dict such as {{{names[0]!r}: False}}, from the name of a visual to False or to keyword "
+            f"arguments, not {visuals!r}"
+        )
+    given = dict(visuals or {})
     unknown = [name for name in given if name not in names]
     if unknown:
         raise BayescrowdError(f"visuals has no {unknown[0]!r} here; there are {', '.join(names)}")

@@ -33,10 +33,10 @@ def plot_agreement(
     *,
     backend: str | None = None,
     plot_collection: Any = None,
-    visuals: Mapping[str, Any] | None = None,
+    visuals: Any = None,
     **pc_kwargs: Any,
 ) -> PlotCollection:
-    r"""Show a predictive check: what was observed against what the fitted model expects, and where they differ most.
+    r"""Show a predictive check: what was observed against what the model expects, and where they differ most.
 
     For the check ``"agreement"`` a point is a pair of workers, for ``"shares"`` a worker and a label; those outside
     their intervals are marked, and the worst are named in a second panel. For ``"splits"`` bars are what was observed,
@@ -45,7 +45,8 @@ def plot_agreement(
     Parameters
     ----------
     check : PredictiveCheck
-        One of ``fit.predictive_checks()``, such as ``fit.predictive_checks()["agreement"]``.
+        One of ``fit.predictive_checks()`` or `bayescrowd.prior_predictive`, such as
+        ``fit.predictive_checks()["agreement"]``.
     backend : {"matplotlib"}, optional
         The one that there is.
     plot_collection : PlotCollection, optional
@@ -69,14 +70,12 @@ def plot_agreement(
 
     Examples
     --------
-    >>> import pandas as pd
-    >>> from types import SimpleNamespace
+    >>> import bayescrowd as bc
     >>> from bayescrowd.plots import plot_agreement
-    >>> table = pd.DataFrame({"worker": ["a"], "other": ["b"], "n_common": [20], "observed": [0.9], "expected": [0.6],
-    ...                       "lower": [0.5], "upper": [0.7], "z": [4.0]})
-    >>> picture = plot_agreement(SimpleNamespace(name="agreement", table=table, p_value=0.0, sentence=""))
+    >>> checks = bc.fit(bc.datasets.load("caries"), bc.DawidSkene()).predictive_checks()
+    >>> picture = plot_agreement(checks["splits"])
     >>> picture.viz["title"].item().get_text()
-    '1 pair of workers agrees unlike what the model expects (p < 0.01)'
+    '2 vote splits unlike what the model expects (p < 0.01)'
     """
     table = _table_of(check)
     if "split" in table.columns:
@@ -126,7 +125,7 @@ def plot_agreement(
     right.set_title("farthest from what is expected", fontsize=9, loc="left", color=MUTED)
     out = int(data["outside"].sum())
     return picture.finish(
-        _finding(check, table, out), _subtitle(check, table, out), _note(n, out), _legend(table, out, crowded)
+        _finding(check, table, out), _subtitle(check, table, out), _note(check, n, out), _legend(table, out, crowded)
     )
 
 
@@ -137,7 +136,7 @@ def _table_of(check: Any) -> pd.DataFrame:
         raise BayescrowdError(
             f"this picture takes one check of fit.predictive_checks(){one}, not {type(check).__name__}"
         )
-    missing = [name for name in ("observed", "expected", "lower", "upper") if name not in table.columns]
+    missing = [name for name in ("observed", "expected", "lower", "upper", "outside") if name not in table.columns]
     known = "split" in table.columns or {"worker", "other"} <= set(table) or {"worker", "label"} <= set(table)
     if missing or not known:
         raise BayescrowdError(
@@ -153,14 +152,10 @@ def _table_of(check: Any) -> pd.DataFrame:
 
 
 def _data(table: pd.DataFrame) -> xr.Dataset:
-    columns = {name: table[name].to_numpy(float) for name in ("observed", "expected", "lower", "upper")}
-    # A hair outside is rounding, not misfit.
-    columns["outside"] = (columns["observed"] < columns["lower"] - 1e-9) | (
-        columns["observed"] > columns["upper"] + 1e-9
-    )
+    columns = {name: table[name].to_numpy(float) for name in ("observed", "expected", "lower", "upper", "outside")}
     columns["n"] = table["n_common"].to_numpy(float) if "n_common" in table.columns else np.ones(len(table))
     return xr.Dataset(
-        {name: ("row", column.astype(float)) for name, column in columns.items()}, coords={"row": np.arange(len(table))}
+        {name: ("row", column) for name, column in columns.items()}, coords={"row": np.arange(len(table))}
     )
 
 
@@ -273,8 +268,17 @@ def _sentence(check: Any) -> str:
     return say(words[:1].upper() + words[1:]) if words else ""
 
 
-def _note(n: int, out: int) -> str:
-    words = ["Intervals hold what labels drawn from the fitted model show; some points lie outside by chance alone."]
+def _drawn_from(check: Any) -> str:
+    return "the model before it has seen any labels" if getattr(check, "is_prior", False) else "the fitted model"
+
+
+def _note(check: Any, n: int, out: int) -> str:
+    words = [
+        f"Intervals hold what labels drawn from {_drawn_from(check)} show; some points lie outside by chance alone."
+    ]
+    n_all = int(getattr(check, "n_values", 0))
+    if "n_common" in check.table.columns and n_all > len(check.table):
+        words.append(f"Of {n_all:,} pairs, the {len(check.table):,} with most common items are shown.")
     if n > _MOST_INTERVALS:
         words.append("Intervals of single points are left out of the left panel.")
     if out > _MOST_MARKED:
@@ -299,7 +303,7 @@ def _splits(
     check: Any, table: pd.DataFrame, backend: Any, plot_collection: Any, visuals: Any, pc_kwargs: Mapping[str, Any]
 ) -> PlotCollection:
     """Bars of how often the votes fell so and so, and what the model expects."""
-    n_all = len(table)
+    n_all, out = len(table), int(table["outside"].sum())
     largest = np.argsort(-table[["observed", "expected"]].max(axis=1).to_numpy(float), kind="stable")
     table = table.iloc[np.sort(largest[:_MOST_SPLITS])]
     data, n = _data(table), len(table)
@@ -316,7 +320,6 @@ def _splits(
     axes = picture.axes(panel="all")
     plain_axes(axes, "y")
     numbers = data.to_dataarray("statistic", name="check")
-    outside = data["outside"].to_numpy() > 0
     picture.draw("observed", _bars, numbers, artist_dims={"row": n}, width=0.72)
     picture.draw("expected", _expected, numbers, color="#1f2937", markersize=4, linewidth=1.4)
     names = readable(table["split"], 18)
@@ -328,20 +331,20 @@ def _splits(
         for edge in np.flatnonzero(np.diff(count) != 0):
             axes.axvline(edge + 0.5, color=FAINT, linewidth=1, zorder=0)
     axes.set_xlabel("votes of an item: how they split", fontsize=9)
-    shares = float(np.nanmax(data[["observed", "upper"]].to_dataarray().to_numpy())) <= 1
-    axes.set_ylabel("share of the items" if shares else "items", fontsize=9)
-    if shares:
-        percent_axis(axes, "y")
-    out = int(outside.sum())
+    axes.set_ylabel("items", fontsize=9)
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     fits = not float(getattr(check, "p_value", np.nan)) < 0.05
-    start = "Votes split" if fits else f"{count_of(out, 'vote split')} unlike"
-    title = f"{start} as the model expects{_p(check)}" if fits else f"{start} what the model expects{_p(check)}"
-    note = "Intervals hold what labels drawn from the fitted model show."
+    start = (
+        "Votes split as" if fits else f"{count_of(out, 'vote split')} unlike what" if out else "Votes split unlike what"
+    )
+    title = f"{start} the model expects{_p(check)}"
+    note = f"Intervals hold what labels drawn from {_drawn_from(check)} show."
     if n < n_all:
         note += f" The {n} commonest of {n_all:,} splits are shown."
     handles: list[Any] = [Patch(color=MAIN, label="observed")]
-    if out:
-        handles.append(Patch(color=ACCENT, label=f"observed, outside the interval ({out})"))
+    shown = int(data["outside"].sum())
+    if shown:
+        handles.append(Patch(color=ACCENT, label=f"observed, outside the interval ({shown})"))
     handles.append(Line2D([], [], color="#1f2937", marker="o", markersize=4, label="expected, with interval"))
     return picture.finish(title, _sentence(check), note, handles)
 

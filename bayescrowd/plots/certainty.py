@@ -1,6 +1,5 @@
 """How many labels it takes to be sure: certainty of the items against their numbers of labels."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from bayescrowd.decisions.arguments import check_seed
 from bayescrowd.decisions.consensus import consensus
 from bayescrowd.errors import LabelError
 from bayescrowd.plots._colours import ACCENT, MAIN
@@ -23,6 +23,7 @@ __all__ = ["plot_certainty"]
 
 _MOST_POINTS = 5000
 _MOST_GROUPS = 25
+_MOST_CELLS = 60
 _SURE = 0.95
 
 
@@ -34,7 +35,7 @@ def plot_certainty(
     ci_prob: float | None = None,
     backend: str | None = None,
     plot_collection: Any = None,
-    visuals: Mapping[str, Any] | None = None,
+    visuals: Any = None,
     **pc_kwargs: Any,
 ) -> PlotCollection:
     r"""Show how sure the classes are by the number of labels: a point per item, medians, and a band of most items.
@@ -69,7 +70,7 @@ def plot_certainty(
     Raises
     ------
     LabelError
-        For another ``measure``.
+        For another ``measure``, a seed that is none, and a ``ci_prob`` that is no probability.
 
     Examples
     --------
@@ -81,6 +82,7 @@ def plot_certainty(
     """
     tree = tree_of(fit)
     prob, _ = ci_of(ci_prob, None)
+    seed = check_seed(seed)
     if measure not in ("probability", "entropy"):
         raise LabelError(f"measure must be 'probability' or 'entropy', not {measure!r}")
     table = consensus(tree)
@@ -163,8 +165,9 @@ def _points(da: xr.DataArray, target: Any, *, seed: int, **options: Any) -> Any:
 def _cells(da: xr.DataArray, target: Any, *, ends: tuple[float, float], **options: Any) -> Any:
     count, value = da.to_numpy()
     low, high = count.min(), count.max()
-    wide = int(min(high - low + 1, 60))
-    edges = np.linspace(low - 0.5, high + 0.5, wide + 1), np.linspace(*ends, 41)
+    # Cells hold whole numbers of labels, equally many each, so that none is darker for holding one more.
+    step = -(-int(high - low + 1) // _MOST_CELLS)
+    edges = np.arange(low - 0.5, high + step, step), np.linspace(*ends, 41)
     number, *_ = np.histogram2d(count, value, bins=edges)
     shades = LinearSegmentedColormap.from_list("items", ["#e9f0f5", MAIN, "#10293d"])
     shown = np.where(number > 0, number, np.nan).T

@@ -1,6 +1,5 @@
 """Which fit predicts labels better: differences of expected log predictive density, with standard errors."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -8,6 +7,7 @@ import pandas as pd
 import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
 
+from bayescrowd.criticism.comparison import SMALL, told_apart
 from bayescrowd.errors import BayescrowdError
 from bayescrowd.plots._colours import FAINT, MAIN, MUTED
 from bayescrowd.plots._shared import Picture, percent_axis, plain_axes
@@ -16,16 +16,13 @@ from bayescrowd.results.words import count_of
 
 __all__ = ["plot_comparison"]
 
-_SMALL = 4.0
-"""A difference of fewer nats is no reason to prefer a model (Sivula et al. 2025)."""
-
 
 def plot_comparison(
     table: Any,
     *,
     backend: str | None = None,
     plot_collection: Any = None,
-    visuals: Mapping[str, Any] | None = None,
+    visuals: Any = None,
     **pc_kwargs: Any,
 ) -> PlotCollection:
     r"""Show how much worse than the best each fit predicts labels, and which weights an average would give them.
@@ -99,7 +96,7 @@ def plot_comparison(
     plain_axes(left, "x")
     here: dict[str, Any] = {"coords": {"panel": "difference"}}
     both = data[["elpd_diff", "dse"]].to_dataarray("statistic", name="elpd_diff")
-    picture.draw("similar_line", _line, xr.DataArray(-_SMALL, name="similar"), **here, color=FAINT, linestyle=":")
+    picture.draw("similar_line", _line, xr.DataArray(-SMALL, name="similar"), **here, color=FAINT, linestyle=":")
     picture.draw("ref_line", _line, xr.DataArray(0.0, name="best"), **here, color=MUTED, linestyle=(0, (4, 3)))
     picture.draw("error_bar", _errors, both, **here, artist_dims={"width": 2}, color=MAIN, alpha=0.5)
     picture.draw("point_estimate", _points, both, **here, color=MAIN, s=34, linewidths=0)
@@ -125,7 +122,7 @@ def plot_comparison(
         _finding(table),
         f"{count_of(n, 'fit')}, by how well {'each predicts' if n > 1 else 'it predicts'} labels, {how}",
         "Thick lines are one standard error of the difference, thin ones two. "
-        f"Dotted: {_SMALL:g} nats, below which a difference is no reason to prefer a model."
+        f"Dotted: {SMALL:g} nats, below which a difference is no reason to prefer a model."
         + (" Weight: share in the average that predicts best." if weighted else ""),
     )
 
@@ -169,8 +166,13 @@ def _finding(table: pd.DataFrame) -> str:
     if len(names) == 1:
         return f"Only {best}, and nothing to compare it with"
     gap, error = -table["elpd_diff"].to_numpy(float)[1:], table["dse"].to_numpy(float)[1:]
-    close = [name for name, far, wide in zip(names[1:], gap, error, strict=True) if far < max(_SMALL, 2 * wide)]
+    others = list(zip(names[1:], gap, error, strict=True))
+    close = [name for name, far, wide in others if not told_apart(far, wide)]
     if close:
-        others = quoted(close[0]) if len(close) == 1 else f"{len(close)} others"
-        return f"{best} and {others} cannot be told apart"
+        which = quoted(close[0]) if len(close) == 1 else f"{len(close)} others"
+        return f"{best} and {which} cannot be told apart"
+    near = [name for name, far, _ in others if far < SMALL]
+    if near:
+        which = quoted(near[0]) if len(near) == 1 else f"{len(near)} others"
+        return f"{best} predicts labels hardly better than {which}: by less than {SMALL:g} nats"
     return f"{best} predicts labels best; {quoted(names[1])} is worse by {gap[0]:.1f} ± {error[0]:.1f} nats"

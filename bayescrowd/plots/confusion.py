@@ -1,6 +1,6 @@
 """Who mistakes what for what: the confusion matrices of the workers, with their uncertainty."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_rgb
 from matplotlib.patches import Patch
 
-from bayescrowd.decisions.workers import confusion
+from bayescrowd.decisions.confusions import confusion_draws, position_of
 from bayescrowd.errors import LabelError, shorten
 from bayescrowd.plots._colours import ACCENT, FAINT, MAIN, MUTED
 from bayescrowd.plots._shared import Picture, ci_of, interval_of, tree_of
@@ -27,14 +27,14 @@ _MOST_WITH_NAMES = 30
 
 def plot_confusion(
     fit: Any,
-    workers: Sequence[Hashable] | None = None,
+    workers: Hashable | Iterable[Hashable] | None = None,
     *,
     difficulty: str | None = None,
     ci_prob: float | None = None,
     ci_kind: str | None = None,
     backend: str | None = None,
     plot_collection: Any = None,
-    visuals: Mapping[str, Any] | None = None,
+    visuals: Any = None,
     **pc_kwargs: Any,
 ) -> PlotCollection:
     r"""Show the confusion matrices of workers: what they say (columns) where the class is such and such (rows).
@@ -47,9 +47,9 @@ def plot_confusion(
     ----------
     fit : Fit or DataTree
         A result with confusion matrices.
-    workers : sequence, optional
-        Ids of the workers to show, in this order (at most 40). By default the 12 with most labels; with more than 8
-        labels 6, with more than 20 labels 4.
+    workers : id or list-like of ids, optional
+        The workers to show, in this order (at most 40), such as ``fit.workers().index[:3]``. By default the 12 with
+        most labels; with more than 8 labels 6, with more than 20 labels 4.
     difficulty : str, optional
         A level of difficulty; by default the levels are averaged by their share.
     ci_prob : float, optional
@@ -143,48 +143,34 @@ def _chosen(tree: xr.DataTree, workers: Any) -> tuple[np.ndarray, str]:
         if len(rows) == len(known):
             return rows, f"{count_of(len(known), 'worker')}, by number of labels"
         return rows, f"{len(rows)} of {len(known):,} workers, those with the most labels"
-    asked = [workers] if isinstance(workers, str) or not isinstance(workers, Sequence | np.ndarray) else list(workers)
+    # A tuple may be the id of one worker.
+    one = isinstance(workers, str) or not isinstance(workers, Iterable)
+    one = one or (isinstance(workers, tuple) and workers in known.tolist())
+    asked = [workers] if one else list(workers)
     if not 0 < len(asked) <= _MOST_PANELS:
         raise LabelError(
             f"workers must name 1 to {_MOST_PANELS} workers, since no more can be read at once, not {len(asked)}: draw "
             "the others in a second picture"
         )
-    if len(set(asked)) < len(asked):
-        twice = [worker for n, worker in enumerate(asked) if worker in asked[:n]]
+    rows = np.array([position_of(known, worker) for worker in asked])
+    twice = [worker for n, worker in enumerate(asked) if rows[n] in rows[:n]]
+    if twice:
         raise LabelError(f"workers names {shorten(twice)} more than once")
-    for worker in asked:
-        confusion(tree, worker)  # which says what is wrong with an unknown one
-    rows = np.array([known.get_loc(worker) for worker in asked])
     return rows, f"{len(rows)} of {count_of(len(known), 'worker')}, as chosen"
 
 
 def _data(tree: xr.DataTree, rows: np.ndarray, difficulty: str | None, prob: float, kind: str) -> xr.Dataset:
-    known = ids(tree, "worker")
-    means = np.stack([confusion(tree, worker, difficulty=difficulty).to_numpy() for worker in known[rows]])
+    draws = confusion_draws(tree, rows, difficulty)
+    means = draws.mean(axis=0)
     dims = ("worker", "class", "label")
     lower = upper = np.full(means.shape, np.nan)
-    if parameter_group(tree) == "posterior":
-        lower, upper = interval_of(_draws(tree, rows, difficulty), prob, kind)
-    table = tree["posterior" if parameter_group(tree) == "posterior" else "point_estimate"].dataset["confusion"]
+    if len(draws) > 1:
+        lower, upper = interval_of(draws, prob, kind)
+    table = tree[parameter_group(tree)].dataset["confusion"]
     return xr.Dataset(
         {"confusion": (dims, means), "lower": (dims, lower), "upper": (dims, upper)},
         coords={"worker": table["worker"].to_numpy()[rows], "class": table["class"], "label": table["label"]},
     )
-
-
-def _draws(tree: xr.DataTree, rows: np.ndarray, difficulty: str | None) -> np.ndarray:
-    """Confusion matrices [sample, worker, class, label], levels of difficulty picked or averaged."""
-    posterior = tree["posterior"].dataset
-    table = posterior["confusion"].isel(worker=rows)
-    if "difficulty" in table.dims:
-        if difficulty is not None:
-            table = table.isel(difficulty=list(ids(tree, "difficulty")).index(difficulty))
-        elif "difficulty_prevalence" in posterior:
-            table = (table * posterior["difficulty_prevalence"]).sum("difficulty")
-        else:
-            table = (table * tree["latent"].dataset["difficulty_probability"].mean("item")).sum("difficulty")
-    array = table.transpose("chain", "draw", "worker", "class", "label").to_numpy()
-    return array.reshape(-1, *array.shape[2:])
 
 
 def _shades(share: np.ndarray) -> np.ndarray:

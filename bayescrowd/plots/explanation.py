@@ -1,6 +1,6 @@
 """Why an item got its class: what the prevalence and every label say for the leading class against the next."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from bayescrowd.plots._colours import ACCENT, MAIN, MUTED
 from bayescrowd.plots._shared import Picture, plain_axes, tree_of
 from bayescrowd.plots._text import people, percent, quoted, readable, say
 from bayescrowd.results.tree import ids, title, values
+from bayescrowd.results.votes import leading
 from bayescrowd.results.words import count_of
 
 __all__ = ["plot_explanation"]
@@ -35,7 +36,7 @@ def plot_explanation(
     *,
     backend: str | None = None,
     plot_collection: Any = None,
-    visuals: Mapping[str, Any] | None = None,
+    visuals: Any = None,
     **pc_kwargs: Any,
 ) -> PlotCollection:
     r"""Show why an item got its class: how its labels add up to log-odds of the leading class against the next one.
@@ -132,7 +133,7 @@ def _leaders(tree: xr.DataTree, item: Hashable, table: pd.DataFrame) -> tuple[in
         raise LabelError("there is one class only, so nothing is to be explained")
     probability = values(tree, "latent", "class_probability")[_row(tree, item)].astype(float)
     total = table.iloc[:, 3:].to_numpy(float).sum(axis=0)
-    lead = int(probability.argmax())
+    lead = int(leading(probability[None])[0].argmax())  # the first of those that are as good as tied, as `consensus`
     others = [code for code in range(n_classes) if code != lead]
     return lead, max(others, key=lambda code: (round(float(probability[code]), 9), total[code]))
 

@@ -1,6 +1,5 @@
 """Who labelled the same items as whom: workers as nodes, common items as edges."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import matplotlib.patheffects as effects
@@ -15,7 +14,7 @@ from scipy import sparse
 
 from bayescrowd.decisions.workers import workers
 from bayescrowd.plots._colours import ACCENT, MAIN, MUTED
-from bayescrowd.plots._layout import components, places, strongest
+from bayescrowd.plots._layout import components, groups, places, strongest
 from bayescrowd.plots._shared import Picture, percent_axis, tree_of
 from bayescrowd.plots._text import readable, say
 from bayescrowd.results.tree import ids, title
@@ -34,7 +33,7 @@ def plot_graph(
     *,
     backend: str | None = None,
     plot_collection: Any = None,
-    visuals: Mapping[str, Any] | None = None,
+    visuals: Any = None,
     **pc_kwargs: Any,
 ) -> PlotCollection:
     r"""Show which workers labelled the same items: only through them can workers be compared.
@@ -60,8 +59,8 @@ def plot_graph(
     Returns
     -------
     PlotCollection
-        Its ``data`` hold ``x``, ``y``, ``accuracy``, ``n_labels`` and ``group`` by worker, and ``first``, ``second``
-        and ``common`` by edge drawn.
+        Its ``data`` hold ``x``, ``y``, ``accuracy``, ``n_labels`` and ``group`` (of all workers, the largest is 0) by
+        worker, and ``first``, ``second`` and ``common`` by edge drawn.
 
     Examples
     --------
@@ -75,16 +74,19 @@ def plot_graph(
     table = workers(tree)
     rows = np.sort(np.argsort(-table["n_labels"].to_numpy(), kind="stable")[:_MOST_WORKERS])
     common = _common(tree, rows)
-    part = components(common)
+    observed = tree["observed_data"].dataset
+    item, worker = observed["item_index"].to_numpy(), observed["worker_index"].to_numpy()
+    part = groups(item, worker, observed.sizes["item"], observed.sizes["worker"])
+    apart = components(common)  # of the workers that are drawn: others may join them
     first, second, n_edges = strongest(common, _MOST_EDGES)
-    spots = places(common, part, (first, second))
+    spots = places(common, apart, (first, second))
     data = xr.Dataset(
         {
             "x": ("node", spots[:, 0]),
             "y": ("node", spots[:, 1]),
             "accuracy": ("node", table["accuracy"].to_numpy(float)[rows]),
             "n_labels": ("node", table["n_labels"].to_numpy()[rows]),
-            "group": ("node", part),
+            "group": ("node", part[rows]),
             "first": ("edge", first),
             "second": ("edge", second),
             "common": ("edge", common[first, second]),
@@ -108,7 +110,7 @@ def plot_graph(
     ends = np.stack([spots[first], spots[second]], axis=1)
     picture.draw("edge", _edges, data["common"], ends=ends, colors=MUTED, alpha=0.35 if len(first) < 300 else 0.2)
     picture.draw("node", _nodes, nodes, low=min(chance, float(data["accuracy"].min(skipna=True))), linewidths=0.8)
-    names, named = _names(tree, rows, part, data)
+    names, named = _names(tree, rows, apart, data)
     look: dict[str, Any] = {"fontsize": 8 if len(rows) <= _MOST_NAMED else 7}
     picture.draw("name", _write, nodes, artist_dims={"named": len(named)}, names=names, named=named, **look)
     bar = picture.options("colorbar", shrink=0.55, aspect=22, pad=0.02)
@@ -120,9 +122,10 @@ def plot_graph(
         made.outline.set_visible(False)
         percent_axis(made.ax, "y")
         picture.keep("colorbar", made)
-    return picture.finish(
-        _finding(table, rows, part, n_edges), _subtitle(tree, table, rows), _note(data, n_edges, len(named) < len(rows))
-    )
+    note = _note(data, n_edges, len(named) < len(rows))
+    if len(np.unique(apart)) > len(np.unique(part[rows])):
+        note += " Workers that are not drawn join some of those that lie apart."
+    return picture.finish(_finding(part, len(rows), n_edges), _subtitle(tree, table, rows), note)
 
 
 def _common(tree: xr.DataTree, rows: np.ndarray) -> np.ndarray:
@@ -210,21 +213,23 @@ def _write(da: xr.DataArray, target: Any, *, names: list[str], named: np.ndarray
     return artists
 
 
-def _finding(table: pd.DataFrame, rows: np.ndarray, part: np.ndarray, n_edges: int) -> str:
-    n = len(rows)
-    size = np.bincount(part)
-    groups, alone = size[size > 1], int((size == 1).sum())
+def _finding(part: np.ndarray, n_drawn: int, n_edges: int) -> str:
+    """Say how all workers hang together, whether they are drawn or not."""
+    n, size = len(part), np.bincount(part)
+    joined, alone = size[size > 1], int((size == 1).sum())
     if n == 1:
         return "There is one worker, and nobody to compare with"
-    if not len(groups):
+    if not len(joined):
         return f"No two of the {n:,} workers have an item in common"
     lonely = f"{count_of(alone, 'worker')} share{'s' if alone == 1 else ''} no item with anybody"
-    if len(groups) > 1:
-        listed = ", ".join(f"{count:,}" for count in groups[:4]) + (", ..." if len(groups) > 4 else "")
-        start = f"The workers fall into {len(groups)} groups without common items ({listed} workers)"
+    if len(joined) > 1:
+        listed = ", ".join(f"{count:,}" for count in joined[:4]) + (", ..." if len(joined) > 4 else "")
+        start = f"The workers fall into {len(joined)} groups without common items ({listed} workers)"
         return f"{start}; {lonely}" if alone else start
     if alone:
-        return f"{lonely}; the other {groups[0]:,} workers are connected"
+        return f"{lonely}; the other {joined[0]:,} workers are connected"
+    if n_drawn < n:
+        return f"All {n:,} workers are connected"
     pairs = n * (n - 1) // 2
     if n_edges == pairs:
         return (

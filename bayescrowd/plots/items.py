@@ -1,6 +1,5 @@
 """How sure one may be of each item's class, and how difficult the items are."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -55,7 +54,7 @@ def plot_items(
     against: str = "majority",
     backend: str | None = None,
     plot_collection: Any = None,
-    visuals: Mapping[str, Any] | None = None,
+    visuals: Any = None,
     **pc_kwargs: Any,
 ) -> PlotCollection:
     r"""Show how sure the class of each item is: its probability, the least certain items first.
@@ -144,7 +143,7 @@ def plot_items(
         _shares(picture, "agreement", xr.DataArray(is_kind, dims=("kind", "rank")), colours)
     if "difficulty" in panels:
         _shares(picture, "difficulty", data["difficulty"], _shades(data.sizes["level"]))
-    _number_items(picture, picture.axes(panel=list(panels)[-1]), data, tree)
+    _number_items(picture, [picture.axes(panel=panel) for panel in panels], data, tree)
     subtitle = f"{count_of(n, 'item')}{', the least certain first' if n > 1 else ''}; {say(title(tree))}"
     return picture.finish(_finding(data, against), subtitle, _note(n, list(panels)), _legend(kinds, against, data))
 
@@ -249,23 +248,20 @@ def _stack(da: xr.DataArray, target: Any, *, colours: list[str], **options: Any)
     return artists
 
 
-def _number_items(picture: Picture, lowest: Axes, data: xr.Dataset, tree: xr.DataTree) -> None:
+def _number_items(picture: Picture, panels: list[Axes], data: xr.Dataset, tree: xr.DataTree) -> None:
     """Write on the axis of items their names where there are few, else how many are less certain."""
-    n = data.sizes["rank"]
+    n, lowest = data.sizes["rank"], panels[-1]
     names = readable(ids(tree, "item")[data["position"].to_numpy()], 18) if n <= _MOST_NAMED else []
     wide = sum(map(len, names)) > 90 or n > 20
     look = picture.options("names", fontsize=6.5 if n > 20 else 8, rotation=90 if wide else 0)
+    # All panels, since those of a collection of the caller need not share their axes.
+    for axes in panels:
+        axes.set_xscale("log" if n > _MOST_LINEAR else "linear")
+        axes.set_xlim((0.4, n + 0.6) if names else (0.8, n * 1.15) if n > _MOST_LINEAR else (0, n + 1))
     if names:
-        lowest.set_xlim(0.4, n + 0.6)
         lowest.set_xticks(range(1, n + 1) if look is not None else [], names if look is not None else [], **look or {})
         lowest.set_xlabel("item", fontsize=9)
         return
-    if n > _MOST_LINEAR:
-        for axes in picture.figure.axes if picture.own else [lowest]:
-            axes.set_xscale("log")
-        lowest.set_xlim(0.8, n * 1.15)
-    else:
-        lowest.set_xlim(0, n + 1)
     lowest.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     lowest.set_xlabel("items, the least certain first", fontsize=9)
 

@@ -1,6 +1,5 @@
 """Is 90 % sure right in 90 % of cases? Accuracy against confidence."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -29,12 +28,13 @@ def plot_reliability(
     *,
     backend: str | None = None,
     plot_collection: Any = None,
-    visuals: Mapping[str, Any] | None = None,
+    visuals: Any = None,
     **pc_kwargs: Any,
 ) -> PlotCollection:
     r"""Show whether the probabilities can be taken at their word: accuracy against confidence, with intervals.
 
-    Below the diagonal the fit is surer than it should be. A second panel has the number of items by confidence.
+    Below the diagonal the fit is surer than it should be; the heading has the verdict of the calibration. A second
+    panel has the number of items by confidence.
 
     Parameters
     ----------
@@ -62,22 +62,20 @@ def plot_reliability(
 
     Examples
     --------
-    >>> import pandas as pd
-    >>> from types import SimpleNamespace
+    >>> import bayescrowd as bc
     >>> from bayescrowd.plots import plot_reliability
-    >>> curve = pd.DataFrame({"lower": [0.5], "upper": [1.0], "n_items": [9], "confidence": [0.9], "accuracy": [0.8],
-    ...                       "accuracy_lower": [0.6], "accuracy_upper": [0.95]})
-    >>> scores = pd.DataFrame({"value": [0.8, 0.9]}, index=["accuracy", "confidence"])
-    >>> picture = plot_reliability(SimpleNamespace(curve=curve, scores=scores))
-    >>> picture.viz["title"].item().get_text()
-    'Overconfident: 90\xa0% sure, 80\xa0% right'
+    >>> crowd = bc.simulate(bc.DawidSkene(confusion_prior=bc.diagonal(4, 1)), n_items=200, n_workers=6)
+    >>> picture = plot_reliability(bc.fit(crowd.labels).calibration())
+    >>> picture.viz["title"].item().get_text().partition(":")[0]
+    'As sure as right, as far as these items tell'
     """
-    curve, scores = getattr(calibration, "curve", None), getattr(calibration, "scores", None)
-    if curve is None or scores is None:
+    parts = ("curve", "scores", "by_class", "verdict")
+    if any(getattr(calibration, name, None) is None for name in parts):
         raise BayescrowdError(
             f"this picture takes what fit.calibration() returns, not {type(calibration).__name__}: call "
             "plot_reliability(fit.calibration(truth))"
         )
+    curve, scores, by_class, verdict = (getattr(calibration, name) for name in parts)
     curve = curve[curve["n_items"] > 0].reset_index(drop=True)
     names = ("lower", "upper", "n_items", "confidence", "accuracy", "accuracy_lower", "accuracy_upper")
     data = xr.Dataset({name: ("bin", curve[name].to_numpy(float)) for name in names}, {"bin": np.arange(len(curve))})
@@ -98,16 +96,16 @@ def plot_reliability(
     plain_axes(bottom, "y")
     here: dict[str, Any] = {"coords": {"panel": "accuracy"}}
     table = data.to_dataarray("statistic", name="curve")
-    start = max(0.0, min(0.5, *(data[name].min().item() for name in ("lower", "accuracy", "accuracy_lower")), 1.0))
-    start = np.floor(start * 20) / 20 if len(curve) else 0.0
-    picture.draw(
-        "diagonal", _diagonal, xr.DataArray(start, name="diagonal"), **here, color=MUTED, linestyle=(0, (4, 3))
-    )
+    # No leading class is less probable than chance; accuracies may be lower.
+    left = max(1 / max(len(by_class), 1), _rounded_down(data["lower"]))
+    low = min(left, _rounded_down(data["accuracy_lower"]), _rounded_down(data["accuracy"]))
+    picture.draw("diagonal", _diagonal, xr.DataArray(left, name="diagonal"), **here, color=MUTED, linestyle=(0, (4, 3)))
     picture.draw("interval", _intervals, table, **here, color=MAIN, linewidth=2, alpha=0.5)
     picture.draw("accuracy", _curve, table, **here, color=MAIN, linewidth=1.2)
     picture.draw("n_items", _bars, table, coords={"panel": "items"}, color=MAIN, alpha=0.55, linewidth=5)
     picture.draw("scores", _scores, xr.DataArray(0.0, name="scores"), **here, scores=scores, fontsize=8)
-    top.set(xlim=(start - 0.02, 1.02), ylim=(start - 0.02, 1.02))
+    margin = 0.02 * (1 - left) + 1e-3
+    top.set(xlim=(left - margin, 1 + margin), ylim=(low - 0.02 * (1 - low) - 1e-3, 1 + 0.02 * (1 - low) + 1e-3))
     top.set_ylabel("accuracy: how often right", fontsize=9)
     bottom.set_ylabel("items", fontsize=9)
     bottom.set_xlabel("confidence: probability of the leading class", fontsize=9)
@@ -115,7 +113,7 @@ def plot_reliability(
     percent_axis(bottom, "x")
     n = int(data["n_items"].sum())
     return picture.finish(
-        _finding(scores),
+        _finding(scores, verdict),
         f"{count_of(n, 'item')} with known class, in {count_of(len(curve), 'bin')} by confidence",
         "Points below the diagonal: surer than right. Lines: intervals of the accuracy; below, the width of each bin.",
         [
@@ -123,6 +121,11 @@ def plot_reliability(
             Line2D([], [], color=MUTED, linestyle="--", label="as sure as right"),
         ],
     )
+
+
+def _rounded_down(part: xr.DataArray) -> float:
+    """Smallest value, down to the next twentieth."""
+    return float(np.floor(part.min().item() * 20 + 1e-9) / 20) if part.size else 1.0
 
 
 def _diagonal(da: xr.DataArray, target: Any, **options: Any) -> Any:
@@ -164,17 +167,7 @@ def _scores(da: xr.DataArray, target: Any, *, scores: Any, **options: Any) -> An
     return target.text(0.03, 0.97, "\n".join(lines), **place | options)
 
 
-def _finding(scores: Any) -> str:
+def _finding(scores: Any, verdict: int) -> str:
     confidence, accuracy = (float(scores.loc[name, "value"]) for name in ("confidence", "accuracy"))
-    words = f"{percent(confidence)} sure, {percent(accuracy)} right"
-    gap = confidence - accuracy
-    sure = abs(gap) >= 0.005
-    if "lower" in scores.columns:
-        if "overconfidence" in scores.index:
-            low, high = (float(scores.loc["overconfidence", end]) for end in ("lower", "upper"))
-        else:
-            low, high = (confidence - float(scores.loc["accuracy", end]) for end in ("upper", "lower"))
-        sure = sure and not low <= 0 <= high
-    if not sure:
-        return f"As sure as right: {words}"
-    return f"{'Overconfident' if confidence > accuracy else 'Underconfident'}: {words}"
+    word = {1: "Overconfident", -1: "Underconfident", 0: "As sure as right, as far as these items tell"}[verdict]
+    return f"{word}: {percent(confidence)} sure, {percent(accuracy)} right"

@@ -1,6 +1,5 @@
 """How good the workers are: accuracies with intervals, sorted, with those marked that one should look at."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,11 +11,11 @@ from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from bayescrowd.decisions.workers import SPAMMER_BITS, scores, workers
+from bayescrowd.decisions.workers import SPAMMER_BITS, roles, scores, workers
 from bayescrowd.plots._colours import ACCENT, FAINT, MAIN, MUTED, SECOND
 from bayescrowd.plots._shared import Picture, ci_of, interval_of, percent_axis, plain_axes, tree_of
 from bayescrowd.plots._text import percent, readable, say
-from bayescrowd.results.tree import ids, parameter_group, title
+from bayescrowd.results.tree import has_chains, ids, parameter_group, title
 from bayescrowd.results.words import count_of
 
 __all__ = ["plot_workers"]
@@ -35,7 +34,7 @@ def plot_workers(
     ci_kind: str | None = None,
     backend: str | None = None,
     plot_collection: Any = None,
-    visuals: Mapping[str, Any] | None = None,
+    visuals: Any = None,
     **pc_kwargs: Any,
 ) -> PlotCollection:
     r"""Show how good each worker is: accuracies with intervals, the best on top.
@@ -102,7 +101,7 @@ def plot_workers(
     plain_axes(right)
     here: dict[str, Any] = {"coords": {"column": "forest"}}
     chance = 1 / tree["observed_data"].dataset.sizes["class"]
-    roles = [role for role in _ROLES if (table["role"] == role).any()]
+    shown = [role for role in _ROLES if (table["role"] == role).any()]
     ends = data[["lower", "accuracy", "upper"]].to_dataarray("statistic", name="accuracy")
     picture.draw("chance", _chance, xr.DataArray(chance, name="chance"), **here, color=MUTED, linestyle=(0, (4, 3)))
     picture.draw(
@@ -119,9 +118,9 @@ def plot_workers(
         _points,
         ends,
         **here,
-        artist_dims={"role": len(roles)},
+        artist_dims={"role": len(shown)},
         roles=table["role"],
-        shown=roles,
+        shown=shown,
         s=26 if named else 9,
     )
     there: dict[str, Any] = {"coords": {"column": "labels"}}
@@ -145,7 +144,8 @@ def plot_workers(
     forest.set_ylim(-0.6, n - 0.4) if named else forest.set_ylim(-2, n + 1)
     forest.set_xlabel("accuracy: how often a label is right", fontsize=9)
     right.set_xlabel("labels", fontsize=9)
-    return picture.finish(_finding(table), _subtitle(tree, table, prob, kind), _note(table), _legend(roles, chance))
+    note = _note(tree, table, bootstrap)
+    return picture.finish(_finding(table), _subtitle(tree, table, prob, kind), note, _legend(shown, chance))
 
 
 def _table(tree: xr.DataTree, prob: float, kind: str, bootstrap: int | None, seed: int) -> pd.DataFrame:
@@ -154,9 +154,7 @@ def _table(tree: xr.DataTree, prob: float, kind: str, bootstrap: int | None, see
     attributes = table.attrs
     if kind == "hdi" and parameter_group(tree) == "posterior" and table["accuracy_lower"].notna().any():
         table["accuracy_lower"], table["accuracy_upper"] = interval_of(scores(tree).accuracy, prob, kind)
-    table["role"] = np.select(
-        [table["p_spammer"] > 0.5, table["p_adversary"] > 0.5], ["spammer", "adversary"], "worker"
-    )
+    table["role"] = roles(table)
     table.index = ids(tree, "worker")
     table = table.iloc[np.argsort(-table["accuracy"].to_numpy(), kind="stable")]
     table.attrs = attributes
@@ -284,28 +282,30 @@ def _subtitle(tree: xr.DataTree, table: pd.DataFrame, prob: float, kind: str) ->
     return f"{what}. Posterior means with {word} intervals of {100 * prob:g}\u00a0%"
 
 
-def _note(table: pd.DataFrame) -> str:
+def _note(tree: xr.DataTree, table: pd.DataFrame, bootstrap: int | None) -> str:
     words = []
     if table["p_spammer"].notna().any():
         words.append(
             f"Spammer: a label probably tells less than {SPAMMER_BITS:g} bit about the class. Adversary: accuracy is "
             "probably below chance. (Probably: with more than 50\u00a0%.)"
         )
-    approximation = str(table.attrs.get("intervals", ""))
-    if "approximation" in approximation:
+    drawn = parameter_group(tree) == "posterior" and table["accuracy_lower"].notna().any()
+    if drawn and not has_chains(tree):
         words.append(
             'Intervals are from an approximation, which tends to be too narrow; engine="gibbs" gives wider ones.'
         )
+    if drawn and bootstrap is not None:
+        words.append(f"bootstrap={bootstrap} was not needed: draws say more than refits.")
     if "accuracy" in table.attrs:
         words.append(f"Accuracy here: {say(table.attrs['accuracy'])}.")
     return " ".join(words)
 
 
-def _legend(roles: list[str], chance: float) -> list[Line2D]:
+def _legend(shown: list[str], chance: float) -> list[Line2D]:
     plural = {"worker": "worker", "spammer": "looks like a spammer", "adversary": "looks like an adversary"}
     handles = [
         Line2D([], [], color=_ROLES[role][0], marker=_ROLES[role][1], linestyle="", markersize=5, label=plural[role])
-        for role in roles
+        for role in shown
     ]
     dashed: Any = (0, (4, 3))
     return [*handles, Line2D([], [], color=MUTED, linestyle=dashed, label=f"chance ({percent(chance)})")]

@@ -15,6 +15,7 @@ from bayescrowd.criticism.checks import PredictiveChecks, predictive_checks
 from bayescrowd.criticism.convergence import MOST_CHECKED, diagnose
 from bayescrowd.criticism.report import Diagnosis
 from bayescrowd.decisions.consensus import consensus
+from bayescrowd.decisions.workers import roles
 from bayescrowd.decisions.workers import workers as worker_table
 from bayescrowd.errors import BayescrowdError
 from bayescrowd.report.markup import Markup, bullet_list, cards, element, join, number, percent, picture, table
@@ -193,7 +194,8 @@ def workers(tree: xr.DataTree) -> Markup:
         Picture and table.
     """
     frame = worker_table(tree)
-    spam, against = frame["p_spammer"] > 0.5, frame["p_adversary"] > 0.5
+    role = pd.Series(roles(frame), frame.index)
+    spam, against = role == "spammer", role == "adversary"
     said = f"By the odds {_look(spam, 'a spammer')}; {_look(against, 'an adversary')}."
     if frame[["p_spammer", "p_adversary"]].isna().all(axis=None):
         said = str(frame.attrs.get("intervals", "This method gives no probabilities that a worker is a spammer."))
@@ -211,7 +213,8 @@ def workers(tree: xr.DataTree) -> Markup:
         )
         for name, row in chosen.iterrows()
     ]
-    marks = ["bad" if against[name] else "care" if spam[name] else None for name in chosen.index]
+    mark = {"adversary": "bad", "spammer": "care"}
+    marks = [mark.get(kind) for kind in role.loc[chosen.index]]
     heads = ("worker", "labels", "accuracy", "between (89 %)", "bits per label", "P(spammer)", "P(adversary)")
     which = "All workers" if len(frame) <= _MOST_WORKERS else f"The {_MOST_WORKERS} least accurate of {len(frame):,}"
     shown = _picture(plots.plot_workers(tree), "Accuracy of the workers, with intervals where the method gives them.")

@@ -15,7 +15,7 @@ import running
 import xarray as xr
 
 import bayescrowd as bc
-from bayescrowd.criticism.comparison import compare
+from bayescrowd.criticism.comparison import compare, told_apart
 from bayescrowd.criticism.kfold import kfold
 from bayescrowd.criticism.likelihood import log_likelihood
 from bayescrowd.criticism.loo import estimate
@@ -52,6 +52,14 @@ def test_the_table_is_arvizs() -> None:
     assert abs(float(found.loc["flat", "elpd_diff"])) == pytest.approx(float(difference.sum()), rel=1e-9)
     assert found.attrs["by"] == "item"
     assert float(found["weight"].sum()) == pytest.approx(1.0, abs=0.02)
+
+
+def test_told_apart() -> None:
+    assert told_apart(4.1, 2.0)
+    assert told_apart(-4.1, 2.0)
+    assert not told_apart(4.0, 2.0)
+    assert not told_apart(0.0, 0.0)
+    assert not told_apart(5.0, np.nan)
 
 
 def test_what_it_says() -> None:
@@ -208,7 +216,7 @@ def test_refusals() -> None:
         compare({"a": _fit(), "b": _fit()}, by="task")
     with pytest.raises(BayescrowdError, match="'a' leaves out by item, 'b' by worker: give all of them the same by"):
         compare({"a": _fit(), "b": estimate(_fit().idata, by="worker")})
-    with pytest.raises(EngineError, match=r"'b': engine 'em' left a point estimate here.*use fit.kfold\(\)"):
+    with pytest.raises(EngineError, match=r"'b': .*engine 'em' left a point estimate: use fit.kfold\(\)"):
         compare({"a": _fit(), "b": fitted.anesthesia_em()})
     with pytest.raises(ModelError, match="'b': majority"):
         compare({"a": _fit(), "b": bc.baselines.majority_vote(fitted.anesthesia())})

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import fitted
+import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,9 +17,6 @@ import pytest
 import bayescrowd as bc
 from bayescrowd.data.labels import CrowdLabels
 from bayescrowd.fit import Fit
-
-mpl = pytest.importorskip("matplotlib")
-pytest.importorskip("arviz_plots")
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -175,6 +173,7 @@ def check_of(n_workers: int, *, name: str = "agreement", seed: int = 0, workers:
     )
     if name == "shares":
         table = table.drop(columns="n_common").rename(columns={"other": "label"})
+    table["outside"] = (table["observed"] < table["lower"]) | (table["observed"] > table["upper"])
     given = {"name": name, "table": table, "p_value": 0.004, "sentence": f"{name}: they agree. -> do something"}
     return SimpleNamespace(**(given | more))
 
@@ -197,10 +196,11 @@ def splits_of(splits: list[str] | None = None, **more: Any) -> Any:
             "z": (observed - expected) / 4,
         }
     )
+    table["outside"] = (table["observed"] < table["lower"]) | (table["observed"] > table["upper"])
     return SimpleNamespace(**({"name": "splits", "table": table, "p_value": 0.3, "sentence": "Votes split."} | more))
 
 
-def calibration_of(confidence: float = 0.95, accuracy: float = 0.91) -> Any:
+def calibration_of(confidence: float = 0.95, accuracy: float = 0.91, *, verdict: int = 1, n_classes: int = 2) -> Any:
     """A calibration made up."""
     curve = pd.DataFrame(
         {
@@ -216,7 +216,8 @@ def calibration_of(confidence: float = 0.95, accuracy: float = 0.91) -> Any:
     names = ["log_loss", "brier", "calibration_error", "accuracy", "confidence", "confidently_wrong"]
     value = np.array([0.35, 0.12, 0.04, accuracy, confidence, 0.012])
     scores = pd.DataFrame({"value": value, "lower": value - 0.01, "upper": value + 0.01}, index=names)
-    return SimpleNamespace(curve=curve, scores=scores)
+    by_class = pd.DataFrame({"n_items": 1}, index=range(n_classes))
+    return SimpleNamespace(curve=curve, scores=scores, by_class=by_class, verdict=verdict)
 
 
 def comparison_of(names: Any = ("idbla", "dawid-skene", "$a$ <b> 工 model with quite a long name")) -> pd.DataFrame:

@@ -8,10 +8,12 @@ import sys
 from typing import Any
 
 import fitted
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
+from matplotlib.text import Text
 
 import bayescrowd as bc
 from bayescrowd import plots
@@ -71,6 +73,14 @@ def test_visuals_and_figure_size_are_honoured(drawn: Any, name: str) -> None:
     drawn.well_drawn(picture)
 
 
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("wrong", [3, "title", ["title"], False])
+def test_visuals_that_are_no_mapping_are_refused(drawn: Any, name: str, wrong: Any) -> None:
+    with pytest.raises(BayescrowdError, match=re.escape(f"keyword arguments, not {wrong!r}")) as caught:
+        drawn.calls()[name](visuals=wrong)
+    assert str(caught.value).startswith("visuals must be a dict such as {'")
+
+
 def test_wrong_visuals_are_refused(drawn: Any) -> None:
     with pytest.raises(BayescrowdError, match=r"visuals\['note'\] must be False .* not 'no'"):
         drawn.calls()["plot_workers"](visuals={"note": "no"})
@@ -101,7 +111,6 @@ def test_a_fit_that_failed_is_refused_in_words(drawn: Any, name: str) -> None:
 def test_draws_into_a_collection_of_the_caller(drawn: Any, name: str) -> None:
     call = drawn.calls()[name]
     first = call(visuals={"title": False})
-    figure = first.viz["figure"].item()
     dims = first.facet_dims
     coords = {str(dim): first.viz[dim].to_numpy() for dim in dims}
     given = PlotCollection.grid(
@@ -109,13 +118,18 @@ def test_draws_into_a_collection_of_the_caller(drawn: Any, name: str) -> None:
         cols=list(coords),
         backend="matplotlib",
     )
-    number = len(given.viz["figure"].item().axes)
+    mine, panels, figures = given.viz["figure"].item(), list(given.viz["figure"].item().axes), plt.get_fignums()
+    assert not any(axes.has_data() for axes in panels)
     again = call(plot_collection=given)
     assert again is given
-    assert again.viz["figure"].item() is not figure
-    assert "title" in again.viz
-    assert len(given.viz["figure"].item().axes) >= number
-    given.viz["figure"].item().canvas.draw()
+    assert again.viz["figure"].item() is mine
+    assert plt.get_fignums() == figures  # no figure but the caller's
+    assert mine.axes[: len(panels)] == panels
+    assert len(mine.axes) - len(panels) == (name == "plot_graph")  # the one with a colour bar
+    assert all(axes.has_data() for axes in panels)
+    assert not mine.texts
+    assert again.viz["title"].item().get_text() == panels[0].get_title(loc="left") != ""
+    mine.canvas.draw()
     with pytest.raises(BayescrowdError, match="plot_collection brings its own"):
         call(plot_collection=given, figure_kwargs={"figsize": (3, 3)})
     wrong = PlotCollection.grid(xr.Dataset({"a": ("odd", [1.0, 2.0])}, {"odd": [0, 1]}), cols=["odd"])
@@ -170,8 +184,9 @@ def test_every_crowd_can_be_drawn(drawn: Any, crowd: str, name: str) -> None:
             call(fit, *more)
         return
     figure = drawn.well_drawn(call(fit, *more))
-    words = " ".join(text.get_text() for text in figure.texts)
-    assert "nan" not in words.lower().split()
+    words = [text.get_text() for text in figure.findobj(Text)]
+    assert set(words) >= {text.get_text() for text in figure.texts}
+    assert not [text for text in words if re.search(r"\b(nan|NaN|inf|None|NaT)\b", text)]
 
 
 @pytest.mark.parametrize("size", [(3, 2), (4.5, 3), (14, 12)])
@@ -245,6 +260,9 @@ def test_errors_of_arguments_name_the_remedy(drawn: Any) -> None:
         plots.plot_items(drawn.crowd("levels"), against="gold")
     with pytest.raises(LabelError, match="bring no truth to compare with"):
         plots.plot_items(drawn.crowd("2 workers"), against="truth")
+    for seed in (-1, 2**32):
+        with pytest.raises(LabelError, match=r"seed must be a whole number from 0 to 4294967295"):
+            plots.plot_certainty(drawn.crowd("levels"), seed=seed)
     with pytest.raises(LabelError, match="measure must be 'probability' or 'entropy'"):
         plots.plot_certainty(drawn.crowd("levels"), measure="doubt")
     with pytest.raises(BayescrowdError, match=r"takes what fit.calibration\(\) returns, not int"):

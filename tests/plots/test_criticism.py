@@ -9,10 +9,15 @@ import fitted
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.text import Text
 
 import bayescrowd as bc
 from bayescrowd import plots
+from bayescrowd.criticism.calibration import calibration
+from bayescrowd.criticism.prior_predictive import prior_predictive
+from bayescrowd.data.labels import CrowdLabels
 from bayescrowd.errors import BayescrowdError
+from bayescrowd.fit import Fit
 
 
 def _offsets(picture: Any, name: str) -> np.ndarray:
@@ -61,7 +66,7 @@ def test_a_model_that_fits_is_said_to_fit(drawn: Any) -> None:
 
 def test_misfit_without_a_pair_outside_is_still_misfit(drawn: Any) -> None:
     check = drawn.check_of(5)
-    check.table["observed"] = check.table["expected"]
+    check.table = check.table.assign(observed=check.table["expected"], outside=False)
     picture = plots.plot_agreement(check)
     assert picture.viz["title"].item().get_text() == "Workers agree unlike what the model expects (p < 0.01)"
 
@@ -105,6 +110,60 @@ def test_of_many_splits_the_commonest_are_shown(drawn: Any) -> None:
     drawn.well_drawn(picture)
 
 
+def test_splits_are_numbers_of_items_however_small() -> None:
+    labels = CrowdLabels.from_codes([0, 0], [0, 1], [0, 1], items=["a"], workers=["v", "w"], classes=["no", "yes"])
+    check = prior_predictive(labels, bc.DawidSkene(), draws=20)["splits"]
+    assert check.table[["observed", "upper"]].to_numpy().max() == 1
+    axes = plots.plot_agreement(check).get_target(None, {"panel": "all"})
+    assert axes.get_ylabel() == "items"
+    axes.figure.draw_without_rendering()
+    assert not [tick.get_text() for tick in axes.get_yticklabels() if "%" in tick.get_text()]
+
+
+def test_splits_outside_count_though_they_are_too_rare_to_be_shown(drawn: Any) -> None:
+    check = drawn.splits_of([f"{n}-{k}" for n in range(9) for k in range(5)], p_value=0.001)
+    rarest = int(check.table[["observed", "expected"]].max(axis=1).argmin())
+    check.table.loc[rarest, ["observed", "outside"]] = 0.0, True
+    picture = plots.plot_agreement(check)
+    assert len(np.ravel(picture.get_viz("observed"))) == 30
+    assert picture.viz["title"].item().get_text() == "2 vote splits unlike what the model expects (p < 0.01)"
+    legend = [text.get_text() for text in picture.viz["legend"].item().get_texts()]
+    assert "observed, outside the interval (1)" in legend  # the one that is shown
+
+
+def test_misfit_without_a_split_outside_is_still_misfit(drawn: Any) -> None:
+    check = drawn.splits_of(p_value=0.03)
+    check.table = check.table.assign(observed=check.table["expected"], outside=False)
+    title = plots.plot_agreement(check).viz["title"].item().get_text()
+    assert title == "Votes split unlike what the model expects (p = 0.03)"
+
+
+@pytest.mark.parametrize("name", ["agreement", "splits"])
+def test_what_lies_outside_is_what_the_table_says(drawn: Any, name: str) -> None:
+    check = drawn.check_of(6) if name == "agreement" else drawn.splits_of()
+    check.table["outside"] = np.arange(len(check.table)) == len(check.table) - 1
+    data = plots.plot_agreement(check).data.isel(panel=0)
+    marked = data.where(data["outside"] > 0, drop=True)
+    assert marked["observed"].values.tolist() == [check.table["observed"].iloc[-1]]
+
+
+def test_tables_of_some_pairs_are_said_to_be(drawn: Any) -> None:
+    note = plots.plot_agreement(drawn.check_of(6, n_values=1234)).viz["note"].item().get_text()
+    assert "Of 1,234 pairs, the 15 with most common items are shown." in " ".join(note.split())
+    note = plots.plot_agreement(drawn.check_of(6, n_values=15)).viz["note"].item().get_text()
+    assert "most common items" not in note
+
+
+@pytest.mark.parametrize("name", ["agreement", "splits", "shares"])
+def test_a_prior_has_not_been_fitted(name: str) -> None:
+    check = prior_predictive(fitted.anesthesia(), bc.DawidSkene(), draws=20)[name]
+    assert check.is_prior
+    picture = plots.plot_agreement(check)
+    words = " ".join(" ".join(text.get_text().split()) for text in picture.viz["figure"].item().findobj(Text))
+    assert "fitted" not in words
+    assert "labels drawn from the model before it has seen any labels" in words
+
+
 def test_checks_that_cannot_be_drawn_are_refused(drawn: Any) -> None:
     other = SimpleNamespace(name="mine", table=pd.DataFrame({"observed": [1.0], "expected": [1.0]}))
     with pytest.raises(BayescrowdError, match="check 'mine' has columns observed, expected; this picture draws pairs"):
@@ -146,21 +205,62 @@ def test_the_reliability_curve_is_the_table(drawn: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("confidence", "accuracy", "verdict"),
-    [(0.95, 0.91, "Overconfident"), (0.80, 0.91, "Underconfident"), (0.915, 0.91, "As sure as right")],
+    ("verdict", "words"),
+    [(1, "Overconfident"), (-1, "Underconfident"), (0, "As sure as right, as far as these items tell")],
 )
-def test_the_verdict_on_confidence(drawn: Any, confidence: float, accuracy: float, verdict: str) -> None:
-    given = drawn.calibration_of(confidence, accuracy)
-    assert plots.plot_reliability(given).viz["title"].item().get_text().startswith(verdict)
-    # The interval of the difference itself, where the table has it, decides.
-    gap = confidence - accuracy
-    given.scores.loc["overconfidence"] = [gap, gap - 0.5, gap + 0.5]
-    assert plots.plot_reliability(given).viz["title"].item().get_text().startswith("As sure as right")
+def test_the_verdict_is_that_of_the_calibration(drawn: Any, verdict: int, words: str) -> None:
+    for confidence, accuracy in ((0.95, 0.91), (0.8, 0.91)):
+        title = plots.plot_reliability(drawn.calibration_of(confidence, accuracy, verdict=verdict)).viz["title"].item()
+        expected = f"{words}: {100 * confidence:.0f}\u00a0% sure, {100 * accuracy:.0f}\u00a0% right"
+        assert title.get_text().replace("\n", " ") == expected
+
+
+def _forecasts(drawn: Any, probability: np.ndarray, wrong: int) -> Fit:
+    """A fit whose classes have these probabilities of the first class, which is true but for some items."""
+    n = len(probability)
+    truth = pd.Series(["a"] * (n - wrong) + ["b"] * wrong, index=[f"item{i:04d}" for i in range(n)])
+    labels = drawn.random_labels(n, 3, "ab", (2, 3), truth=truth)
+    table = np.stack([probability, 1 - probability], -1)
+    run = fitted.made_run(labels, bc.DawidSkene())
+    run = run._replace(state_probability=table, state_probability_by_chain=np.stack([table, table]))
+    return Fit(fitted.tree_of(labels, bc.DawidSkene(), run))
+
+
+@pytest.mark.parametrize(
+    ("probability", "n", "wrong", "verdict"), [(0.999, 2000, 10, 1), (0.9, 20, 5, 0), (0.9, 300, 10, -1)]
+)
+def test_picture_and_sentence_of_a_calibration_agree(
+    drawn: Any, probability: float, n: int, wrong: int, verdict: int
+) -> None:
+    found = calibration(_forecasts(drawn, np.full(n, probability), wrong).idata)
+    assert found.verdict == verdict
+    title = plots.plot_reliability(found).viz["title"].item().get_text()
+    said = {1: "Overconfident", 0: "As sure as right", -1: "Underconfident"}[verdict]
+    assert title.startswith(said)
+    words = {1: "overconfident", 0: "no more and no less confident", -1: "not confident enough"}[verdict]
+    assert words in found.sentences[0]
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "least", "start"), [(2, 0.5, 0.5), (4, 0.25, 0.25), (4, 0.46, 0.45), (8, 0.1, 0.125)]
+)
+def test_confidence_begins_at_chance_and_accuracy_where_it_is_lowest(
+    drawn: Any, n_classes: int, least: float, start: float
+) -> None:
+    given = drawn.calibration_of(n_classes=n_classes)
+    given.curve.loc[0, ["lower", "accuracy_lower"]] = least, 0.08
+    picture = plots.plot_reliability(given)
+    top, bottom = (picture.get_target(None, {"panel": panel}) for panel in ("accuracy", "items"))
+    for axes in (top, bottom):
+        low, high = axes.get_xlim()
+        assert start - 0.03 < low < start
+        assert 1 < high < 1.03
+    assert 0.02 < top.get_ylim()[0] < 0.05
+    assert picture.get_viz("diagonal").get_xdata()[0] == pytest.approx(start)
+    drawn.well_drawn(picture)
 
 
 def test_a_real_calibration_is_drawn(drawn: Any) -> None:
-    from bayescrowd.criticism.calibration import calibration
-
     fit = drawn.made(drawn.random_labels(120, 6, "abc", (3, 5)))
     found = calibration(fit.idata)
     picture = plots.plot_reliability(found)

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from bayescrowd.plots._layout import components, places, strongest
+from bayescrowd.plots._layout import components, groups, places, strongest
 
 
 def _random(n: int, share: float, seed: int = 0) -> np.ndarray:
@@ -27,6 +27,19 @@ def _reach(joined: np.ndarray) -> list[set[int]]:
         parts.append(part)
         left -= part
     return parts
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_groups_are_those_of_common_items(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    item, worker = random.integers(40, size=30), random.integers(30, size=30)
+    met = np.zeros((32, 42))
+    met[worker, item] = 1
+    expected = _reach((met @ met.T) > 0)
+    part = groups(item, worker, 42, 32)
+    assert len(part) == 32
+    assert {frozenset(np.flatnonzero(part == k).tolist()) for k in set(part.tolist())} == set(map(frozenset, expected))
+    assert np.bincount(part).tolist() == sorted(map(len, expected), reverse=True)
 
 
 @pytest.mark.parametrize("seed", range(4))
