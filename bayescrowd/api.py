@@ -5,7 +5,6 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import xarray as xr
 
@@ -15,7 +14,7 @@ from bayescrowd.decisions.items import quick_difficulty
 from bayescrowd.errors import ConvergenceWarning, EngineError
 from bayescrowd.fit import Fit
 from bayescrowd.inference.base import Job, sizes_of
-from bayescrowd.inference.progress import reporter
+from bayescrowd.inference.progress import check_progress, reporter
 from bayescrowd.inference.starts import resolve
 from bayescrowd.kernels.precision import double_precision
 from bayescrowd.results import store
@@ -94,8 +93,7 @@ def fit(
     chosen_model, chosen, settings, seed = choice.model, choice.engine, choice.settings, choice.seed
     if on_failure not in ("warn", "raise"):
         raise EngineError(f"on_failure must be 'warn' or 'raise', not {on_failure!r}")
-    if progress is not None and not isinstance(progress, bool | np.bool_):
-        raise EngineError(f"progress must be True, False or None (a bar where somebody looks), not {progress!r}")
+    check_progress(progress)
     with double_precision():  # as the engines: small operations are then compiled once
         chosen_model.check(sizes_of(labels))
     if init is not None and not chosen.starts:

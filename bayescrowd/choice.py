@@ -2,22 +2,20 @@
 
 import dataclasses
 import difflib
-import inspect
 import types
 import typing
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from bayescrowd.data.labels import CrowdLabels
-from bayescrowd.errors import EngineError, ModelError, problems_message, shorten
+from bayescrowd.errors import EngineError, no_such, problems_message, shorten
 from bayescrowd.inference import get as get_engine
 from bayescrowd.inference import names as engine_names
 from bayescrowd.inference.base import Engine, whole_weights
 from bayescrowd.model import At, Model, Sizes, diagonal
 from bayescrowd.models import get as get_model
-from bayescrowd.models import names as model_names
+from bayescrowd.models import resolve
 
 __all__ = ["Choice", "choose"]
 
@@ -92,7 +90,7 @@ def choose(
         chosen_model, reason = _model_for(labels, engine)
         reasons.append(reason)
     else:
-        chosen_model = _model(model)
+        chosen_model = resolve(model)
     if engine is None:
         chosen, defaults, reason = _engine_for(chosen_model, labels)
         options = {name: value for name, value in defaults.items() if name not in options} | options
@@ -182,26 +180,10 @@ def _n_routes(model: Model) -> int:
     return len(model.routes(at) or [])
 
 
-def _model(model: Any) -> Model:
-    if isinstance(model, Model):
-        return model
-    if isinstance(model, str):
-        names = model_names()
-        if model not in names:
-            raise ModelError(_unknown("model", model, names))
-        model = get_model(model)
-    if isinstance(model, type) and issubclass(model, Model) and not inspect.isabstract(model):
-        try:
-            return model()
-        except TypeError as error:
-            raise ModelError(f"model {model.__name__} needs arguments: {error}") from error
-    raise ModelError(f"model must be a model, its class or its name ({shorten(model_names(), 20)}), not {model!r}")
-
-
 def _engine(engine: Any) -> Engine:
     names = engine_names()
     if engine not in names:
-        raise EngineError(_unknown("engine", engine, names))
+        raise EngineError(no_such("engine", engine, names))
     return get_engine(engine)
 
 
@@ -282,9 +264,3 @@ def _check_pair(engine: Engine, model: Model, settings: Any) -> None:
                 continue
             fitting.append(name)
         raise EngineError(f"{error}; engines that fit model {model.name!r}: {shorten(fitting, 20)}") from error
-
-
-def _unknown(what: str, name: object, names: Sequence[str]) -> str:
-    near = difflib.get_close_matches(str(name).lower().replace("_", "-"), names, n=1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    return f"there is no {what} {name!r}; {hint}The {what}s are {', '.join(map(repr, names))}"

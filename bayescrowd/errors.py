@@ -4,6 +4,7 @@ Every error here is a ``ValueError`` whose message says what is wrong, where (co
 do. A message lists *all* problems that were found, so that a table is mended in one go.
 """
 
+import difflib
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
@@ -15,6 +16,7 @@ __all__ = [
     "EngineError",
     "LabelError",
     "ModelError",
+    "no_such",
     "problems_message",
     "shorten",
 ]
@@ -46,6 +48,28 @@ class BayescrowdWarning(UserWarning):
 
 class ConvergenceWarning(BayescrowdWarning):
     """A fit that did not converge; it is returned, not thrown away."""
+
+
+def no_such(what: str, name: object, names: Sequence[str]) -> str:
+    """Say that a name is unknown, which one may have been meant, and which there are.
+
+    Parameters
+    ----------
+    what : str
+        What bears such names: ``"model"``.
+    name : object
+        What was given.
+    names : sequence of str
+        Those that are known.
+
+    Returns
+    -------
+    str
+        The message.
+    """
+    near = difflib.get_close_matches(str(name).lower().replace("_", "-"), names, n=1)
+    known = f"{what}s are {', '.join(map(repr, names))}"
+    return f"there is no {what} {name!r}; " + (f"did you mean {near[0]!r}? The {known}" if near else f"the {known}")
 
 
 def problems_message(headline: str, problems: Sequence[str], noun: str = "problem") -> str:

@@ -6,12 +6,17 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+import numpyro
 import oracle
+from numpyro import distributions as dist
 from scipy.special import logsumexp
 
 import bayescrowd as bc
 from bayescrowd.data.labels import CrowdLabels
+from bayescrowd.model import Model, Route
 
 
 def pieces(labels: CrowdLabels, by: str) -> range:
@@ -102,3 +107,30 @@ def strong() -> CrowdLabels:
     rows = [(i, k, int(c)) for i, text in enumerate(patterns) for k, c in enumerate(text) for _ in range(4)]
     rows[7] = (0, 1, 0)
     return CrowdLabels.from_codes(*np.array(rows).T, workers=["w1", "w2", "w3", "w4"], classes=["no", "yes"])
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Parity(Model):
+    """Dawid-Skene with confusion matrices of their own for even and odd items: routes that depend on the item."""
+
+    name = "parity"
+    uses_item = True
+
+    def parameters(self, sizes: Any) -> dict[str, Any]:
+        shares = dist.Dirichlet(jnp.ones(sizes.n_classes))
+        prevalence = numpyro.sample("prevalence", shares, infer={"event_dims": ["class"]})
+        rows = dist.Dirichlet(bc.diagonal(3, 1).table(sizes.n_classes, sizes.n_labels))
+        of_class = numpyro.plate("class", sizes.n_classes, dim=-1)
+        with numpyro.plate("worker", sizes.n_workers, dim=-3), numpyro.plate("parity", 2, dim=-2), of_class:
+            table = numpyro.sample("by_parity", rows, infer={"event_dims": ["label"]})
+        return {"prevalence": prevalence, "by_parity": table}
+
+    def log_response(self, parameters: Any, at: Any) -> Any:
+        return jnp.log(parameters["by_parity"])[at.worker, at.item % 2, at.true_class, at.label]
+
+    def routes(self, at: Any) -> list[Route]:
+        return [Route({"by_parity": (at.worker, at.item % 2, at.true_class, at.label)})]
+
+    def program(self, table: Any) -> None:
+        raise NotImplementedError

@@ -25,13 +25,13 @@ import numpy as np
 import xarray as xr
 from numpyro import handlers
 
-from bayescrowd.criticism.likelihood import log_likelihood, samples_of
+from bayescrowd.criticism.likelihood import total_log_likelihood
 from bayescrowd.data.arrays import LabelArrays, build_arrays
 from bayescrowd.kernels.entries import chain_joint, route_entries, table_counts
 from bayescrowd.kernels.precision import double_precision
 from bayescrowd.kernels.tables import TINY, Tables, concentration, expected_log, tables_of
 from bayescrowd.model import Model, Sizes
-from bayescrowd.results.tree import labels_of, model_of, sizes_of
+from bayescrowd.results.tree import labels_of, model_of, samples_of, sizes_of
 from bayescrowd.sites import TRACING
 
 __all__ = ["Components", "Scaling", "components"]
@@ -153,7 +153,7 @@ def components(tree: xr.DataTree, random: np.random.Generator) -> Components:
     work = n_chains * n_draws * labels.n_annotations * sizes.n_classes * model.n_levels
     step = max(1, min(-(-work // _MOST_WORK), n_draws * n_chains // _FEWEST_DRAWS))
     draws = slice(None, None, step)
-    likelihood = log_likelihood(tree).sum("item").to_numpy()[:, draws]
+    likelihood = total_log_likelihood(tree, draws).to_numpy()
     shape = likelihood.shape
     samples = {
         name: value.reshape(*lead, *value.shape[1:])[:, draws].reshape(-1, *value.shape[1:])

@@ -2,48 +2,34 @@
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
 
 from bayescrowd.criticism._refit_pieces import by_item, by_pairs, lay_out, piece_of_row
 from bayescrowd.criticism._refit_worker import has_closed_form, new_worker
+from bayescrowd.criticism.chains import R_HAT_KEY, r_hat
+from bayescrowd.criticism.likelihood import name_pieces
 from bayescrowd.data.labels import CrowdLabels
-from bayescrowd.errors import EngineError, ModelError, shorten
+from bayescrowd.errors import EngineError, ModelError
 from bayescrowd.inference import get as get_engine
 from bayescrowd.inference import names as engine_names
 from bayescrowd.inference.base import Job, Run, sizes_of
 from bayescrowd.inference.progress import reporter
 from bayescrowd.model import Model
-from bayescrowd.results.tree import ids, json_attribute, labels_of, model_of, values
+from bayescrowd.results.tree import json_attribute, labels_of, model_of, start_of
+from bayescrowd.results.words import count_of
 
-__all__ = ["Held", "Refits", "check_progress"]
+__all__ = ["FEWEST_EFFECTIVE", "Held", "Refits", "caveats"]
 
-_R_HAT = 1.05
-"""Above this the chains of a refit disagree about the labels left out."""
+FEWEST_EFFECTIVE = 25
+"""An average that rests on fewer effective draws is rough."""
 
 _PARTICLES = 1000
 """Imputations where there is one point estimate instead of draws."""
 
 _KEEP = 1000
-
-
-def check_progress(progress: Any) -> None:
-    """Check the argument that shows or hides a progress bar.
-
-    Parameters
-    ----------
-    progress : bool or None
-        The argument.
-
-    Raises
-    ------
-    EngineError
-        Where it is anything else.
-    """
-    if progress is not None and not isinstance(progress, bool | np.bool_):
-        raise EngineError(f"progress must be True, False or None (a bar where somebody looks), not {progress!r}")
 
 
 class Held(NamedTuple):
@@ -99,12 +85,12 @@ class Refits:
         if options.get("keep") == 0:
             options["keep"] = min(options["draws"], _KEEP)
         self._settings = self._engine.settings(**options)
-        self._ids = ids(tree, by) if by != "annotation" else None
+        self._tree = tree
         self._by = by
         self._seed = seed
         self.model: Model = model_of(tree)
         self.labels: CrowdLabels = labels_of(tree)
-        self._start = _start(tree, self.model)
+        self._start = start_of(tree)
         self._drops_items = _items_can_go(self.model, self.labels)
         self._closed = by == "worker" and has_closed_form(self.model, sizes_of(self.labels))
 
@@ -126,7 +112,7 @@ class Refits:
         Raises
         ------
         EngineError
-            Where the engine cannot fit what is left.
+            Where the engine cannot fit what is left, or fails.
         KeyboardInterrupt
             Where the refit was interrupted.
         """
@@ -134,6 +120,8 @@ class Refits:
         run = self._fit(pieces, int(random.integers(2**31)))
         if run.status.code == "interrupted":  # engines keep what they have; half a refit is of no use here
             raise KeyboardInterrupt
+        if run.status.code == "failed":
+            raise EngineError(f"the fit without {self._named(pieces)} failed: {run.status.sentence}")
         if run.draws is not None:
             lead = next(iter(run.draws.values())).shape[:2]
             samples = {name: value.reshape(-1, *value.shape[2:]) for name, value in run.draws.items()}
@@ -141,12 +129,10 @@ class Refits:
             lead = ()
             samples = {name: np.asarray(value)[None] for name, value in (run.points or {}).items()}
         plugged_in = not lead
-        if plugged_in and self._closed:
-            samples = {name: np.repeat(value, _PARTICLES, axis=0) for name, value in samples.items()}
         log_sum = np.full(len(pieces), -np.inf)
         log_square = np.full(len(pieces), -np.inf)
         totals = []
-        for part in self._judge(samples, pieces, random):
+        for part in self._judge(samples, pieces, random, _PARTICLES if plugged_in else 1):
             log_sum = np.logaddexp(log_sum, np.logaddexp.reduce(part, axis=0))
             log_square = np.logaddexp(log_square, np.logaddexp.reduce(2 * part, axis=0))
             totals.append(part.sum(axis=1))
@@ -173,7 +159,8 @@ class Refits:
         else:
             gone = has_labels & ~left & (labels.gold_code < 0)
         if not left.any():
-            raise EngineError(f"without {self._named(pieces)} no label is left to fit: use more folds")
+            remedy = ": use more folds" if len(pieces) > 1 else ", so it cannot be left out"
+            raise EngineError(f"without {self._named(pieces)} no label is left to fit{remedy}")
         if self._drops_items:
             # An item without labels adds nothing to a posterior, but in an approximation it passes for evidence.
             labels, start = take(labels, ~out, np.flatnonzero(~gone)), start[~gone]
@@ -189,7 +176,7 @@ class Refits:
             raise EngineError(f"the fit without {self._named(pieces)} failed: {error}") from error
 
     def _judge(
-        self, samples: Mapping[str, np.ndarray], pieces: np.ndarray, random: np.random.Generator
+        self, samples: Mapping[str, np.ndarray], pieces: np.ndarray, random: np.random.Generator, particles: int
     ) -> Iterator[np.ndarray]:
         """Log probability [sample, piece] of the pieces' labels given all others, chunk after chunk."""
         labels = self.labels
@@ -205,7 +192,7 @@ class Refits:
             columns = []
             for worker in pieces:
                 table = take(labels, ~out | (of_row == worker))
-                parts = new_worker(self.model, samples, table, int(worker), random)
+                parts = new_worker(self.model, samples, table, int(worker), random, particles)
                 columns.append(np.concatenate(list(parts)))
             yield np.stack(columns, axis=1)
         else:
@@ -213,9 +200,42 @@ class Refits:
             yield from by_pairs(self.model, samples, lay_out(labels, piece, len(pieces), left_out=True))
 
     def _named(self, pieces: np.ndarray) -> str:
-        if self._ids is None:
-            return f"annotation {shorten(pieces)}"
-        return f"{self._by} {shorten(self._ids.take(pieces))}"
+        return f"{self._by} {name_pieces(self._tree, self._by, pieces)}"
+
+
+def caveats(tree: xr.DataTree, by: str, unsettled: int, without: str, rough: np.ndarray) -> list[str]:
+    """Say which refits cannot be relied on.
+
+    Parameters
+    ----------
+    tree : DataTree
+        The result that was fitted again.
+    by : str
+        Kind of piece.
+    unsettled : int
+        How many refits did not settle.
+    without : str
+        What these had left out.
+    rough : int array
+        Positions of the pieces whose values rest on too few effective draws.
+
+    Returns
+    -------
+    list of str
+        Sentences; none where all is well.
+    """
+    found = []
+    if unsettled:
+        found.append(
+            f"{count_of(unsettled, 'fit')} did not converge, without {without}: fit again with more passes, or more "
+            "warmup and draws, and ask again."
+        )
+    if len(rough):
+        found.append(
+            f"The values of {count_of(len(rough), by)} ({name_pieces(tree, by, rough)}) rest on fewer than "
+            f"{FEWEST_EFFECTIVE} effective draws: they are rough, and probably too low; more draws help."
+        )
+    return found
 
 
 def take(labels: CrowdLabels, rows: np.ndarray, items: np.ndarray | None = None) -> CrowdLabels:
@@ -252,16 +272,6 @@ def take(labels: CrowdLabels, rows: np.ndarray, items: np.ndarray | None = None)
     )
 
 
-def _start(tree: xr.DataTree, model: Model) -> np.ndarray:
-    """Probabilities [item, state] of the fit, which keep the names of the classes."""
-    probability = values(tree, "latent", "class_probability")
-    if model.n_levels == 1:
-        return probability
-    levels = values(tree, "latent", "difficulty_probability")
-    start: np.ndarray = (levels[:, :, None] * probability[:, None, :]).reshape(len(probability), -1)
-    return start
-
-
 def _items_can_go(model: Model, labels: CrowdLabels) -> bool:
     """Say whether items are exchangeable to the model: none has parameters or constants of its own."""
     sites = model.sites(sizes_of(labels), values=False).values()
@@ -272,10 +282,7 @@ def _items_can_go(model: Model, labels: CrowdLabels) -> bool:
 
 
 def _agree(total: np.ndarray) -> bool:
-    """Say whether chains agree about log probabilities [chain, draw]."""
-    from arviz_stats.base import array_stats  # type: ignore[attr-defined]
-
-    if len(total) < 2 or total.shape[1] < 8 or not np.isfinite(total).all() or np.ptp(total) < 1e-12:
+    """Say whether chains agree about log probabilities [chain, draw]; too few draws do not disagree."""
+    if not np.isfinite(total).all() or np.ptp(total) < 1e-12:
         return True
-    statistics: Any = array_stats
-    return bool(statistics.rhat(total, chain_axis=0, draw_axis=1, method="rank") <= _R_HAT)
+    return not r_hat(total[..., None])[0] > R_HAT_KEY

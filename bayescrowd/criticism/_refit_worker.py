@@ -47,7 +47,7 @@ def has_closed_form(model: Model, sizes: Sizes) -> bool:
     -------
     bool
     """
-    if not model.has_routes:
+    if not model.has_routes or model.uses_item:  # routes are asked without an item here
         return False
     routes = model.routes(At(np.zeros(1, int), np.zeros(1, int), np.zeros(1, int), np.zeros(1, int), None, sizes))
     if routes is None or len(routes) != 1 or len(routes[0].cells) != 1:
@@ -70,7 +70,12 @@ class _Own(NamedTuple):
 
 
 def new_worker(
-    model: Model, samples: Mapping[str, np.ndarray], labels: CrowdLabels, worker: int, random: np.random.Generator
+    model: Model,
+    samples: Mapping[str, np.ndarray],
+    labels: CrowdLabels,
+    worker: int,
+    random: np.random.Generator,
+    particles: int = 1,
 ) -> Iterator[np.ndarray]:
     """Estimate the log probability of all labels of a worker, given the others' labels and parameters.
 
@@ -86,10 +91,12 @@ def new_worker(
         Position of the worker.
     random : numpy.random.Generator
         Source of randomness.
+    particles : int
+        Imputations of each sample; more than one where there is but one estimate.
 
     Yields
     ------
-    array [sample]
+    array [sample and particle]
         A chunk of samples at a time. Exponentials, not logs, are to be averaged.
     """
     piece = np.where(np.asarray(labels.worker_code) == worker, 0, -1)
@@ -102,7 +109,7 @@ def new_worker(
     for log_states in in_chunks(
         lambda part: _states(model, part, on_device), samples, len(pairs.pair_place) * n_states
     ):
-        yield _impute(log_states[:, :n_pairs], own, random)
+        yield _impute(log_states[:, :n_pairs], own, random, particles)
 
 
 @jax.jit
@@ -134,8 +141,10 @@ def _own_labels(model: Model, labels: CrowdLabels, pairs: Pairs) -> _Own:
     return _Own(pairs.pair[mine], pairs.weight[mine], entry, row[entry], counted, constant, alpha[entries], total[rows])
 
 
-def _impute(log_states: np.ndarray, own: _Own, random: np.random.Generator) -> np.ndarray:
-    n_samples, n_pairs, _ = log_states.shape
+def _impute(log_states: np.ndarray, own: _Own, random: np.random.Generator, particles: int) -> np.ndarray:
+    n_pairs = log_states.shape[1]
+    sample = np.repeat(np.arange(len(log_states)), particles)
+    n_samples = len(sample)
     every = np.arange(n_samples)
     in_entry = np.tile(own.alpha, (n_samples, 1))
     in_row = np.tile(own.alpha_row, (n_samples, 1))
@@ -145,7 +154,7 @@ def _impute(log_states: np.ndarray, own: _Own, random: np.random.Generator) -> n
     entropy = -(np.exp(log_states) * np.maximum(log_states, -700)).sum(axis=2).mean(axis=0)
     for pair in np.argsort(entropy, kind="stable"):
         rows = np.arange(first[pair], first[pair + 1])
-        log_weight = log_states[:, pair] + _given_states(own, rows, in_entry, in_row)
+        log_weight = log_states[sample, pair] + _given_states(own, rows, in_entry, in_row)
         change = logsumexp(log_weight, axis=1)
         total += change
         possible = np.isfinite(change)

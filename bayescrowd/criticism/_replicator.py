@@ -54,15 +54,13 @@ class Replicator:
         self._class, self._level = state % self._sizes.n_classes, state // self._sizes.n_classes
         self.dtype = np.min_scalar_type(-max(self._sizes.n_labels, 2))
 
-    def tables(self, parameters: Mapping[str, np.ndarray], confusion: np.ndarray | None = None) -> Iterator[Tables]:
+    def tables(self, parameters: Mapping[str, np.ndarray]) -> Iterator[Tables]:
         """Prepare what `draw` needs, for one set of parameters after the other.
 
         Parameters
         ----------
         parameters : dict
             Site -> array [draw, ...].
-        confusion : array [draw, worker, (difficulty,) class, label], optional
-            Their confusion matrices, where they are at hand.
 
         Yields
         ------
@@ -72,9 +70,7 @@ class Replicator:
         # Axis order worker, difficulty, class: state = difficulty * n_classes + class, like everywhere.
         shape = (self._sizes.n_workers, len(self._class), self._sizes.n_labels)
         matrices: Iterable[np.ndarray | None] = repeat(None)
-        if confusion is not None:
-            matrices = confusion
-        elif not self._model.uses_item:
+        if not self._model.uses_item:
             matrices = tabulate(self._model, parameters, self._sizes)
         for number, (state, matrix) in enumerate(zip(self._state_probabilities(parameters), matrices, strict=False)):
             if matrix is None:

@@ -24,6 +24,7 @@ __all__ = [
     "R_HAT_KEY",
     "agree",
     "check_chains",
+    "r_hat",
     "too_few",
 ]
 
@@ -96,6 +97,29 @@ def agree(table: pd.DataFrame, n_draws: int) -> bool | None:
     if (table["r_hat"].to_numpy() > limit).any():
         return False
     return True if too_few(table).empty else None
+
+
+def r_hat(draws: np.ndarray) -> np.ndarray:
+    """Compute rank-normalised R-hat; a single chain is compared with itself, half against half.
+
+    Parameters
+    ----------
+    draws : array [chain, draw, quantity]
+        Draws of some quantities.
+
+    Returns
+    -------
+    array [quantity]
+        NaN where there are too few draws to tell.
+    """
+    from arviz_stats.base import array_stats  # type: ignore[attr-defined]
+
+    statistics: Any = array_stats
+    if draws.shape[1] < _FEWEST_DRAWS:
+        return np.full(draws.shape[-1], np.nan)
+    halves = draws[0, : draws.shape[1] // 2 * 2].reshape(2, -1, draws.shape[-1]) if len(draws) == 1 else draws
+    with np.errstate(all="ignore"):
+        return np.asarray(statistics.rhat(halves, chain_axis=0, draw_axis=1, method="rank"), float)
 
 
 def too_few(table: pd.DataFrame) -> pd.DataFrame:
@@ -172,12 +196,10 @@ def _statistics(draws: np.ndarray) -> np.ndarray:
     statistics: Any = array_stats
     if draws.shape[1] < _FEWEST_DRAWS:
         return np.full((draws.shape[-1], 3), np.nan)
-    # A single chain is compared with itself, half against half.
-    halves = draws[0, : draws.shape[1] // 2 * 2].reshape(2, -1, draws.shape[-1]) if len(draws) == 1 else draws
     with np.errstate(all="ignore"):
         return np.stack(
             [
-                statistics.rhat(halves, chain_axis=0, draw_axis=1, method="rank"),
+                r_hat(draws),
                 statistics.ess(draws, chain_axis=0, draw_axis=1, method="bulk"),
                 statistics.ess(draws, chain_axis=0, draw_axis=1, method="tail", prob=0.89),
             ],

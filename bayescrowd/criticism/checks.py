@@ -119,7 +119,7 @@ def predictive_checks(
         name: np.empty((n_sets, per_set, len(statistic.rows)), statistic.dtype) for name, statistic in made.items()
     }
     replicator = Replicator(model, labels)
-    for number, tables in enumerate(replicator.tables(fitted.parameters, fitted.confusion)):
+    for number, tables in enumerate(replicator.tables(fitted.parameters)):
         for again in range(per_set):
             label_code = replicator.draw(tables, random)[0]
             for name, statistic in made.items():

@@ -7,21 +7,19 @@ import arviz_stats
 import numpy as np
 import xarray as xr
 
-from bayescrowd.criticism._refit import Refits, check_progress
+from bayescrowd.criticism._refit import FEWEST_EFFECTIVE, Refits, caveats
 from bayescrowd.criticism._refit_pieces import check_by, piece_of_row
 from bayescrowd.criticism._refit_tables import fingerprint
-from bayescrowd.criticism.likelihood import as_array, count_pieces, name_pieces, pieces_by_draw, samples_of
+from bayescrowd.criticism.likelihood import as_array, count_pieces, name_pieces, pieces_by_draw
 from bayescrowd.criticism.loo import ARVIZ_WARNING
 from bayescrowd.data.labels import CrowdLabels
 from bayescrowd.decisions.arguments import check_seed
 from bayescrowd.errors import EngineError, shorten
-from bayescrowd.inference.progress import reporter
-from bayescrowd.results.tree import labels_of, model_of
+from bayescrowd.inference.progress import check_progress, reporter
+from bayescrowd.results.tree import labels_of, model_of, samples_of
 from bayescrowd.results.words import count_of
 
 __all__ = ["KFold", "kfold"]
-
-_FEWEST_EFFECTIVE = 25
 
 
 @dataclass(kw_only=True, repr=False)
@@ -160,14 +158,15 @@ def _folds(labels: CrowdLabels, by: str, folds: Any, seed: int) -> np.ndarray:
     if by == "item":
         judged |= labels.gold_code >= 0
     pieces = np.flatnonzero(judged)
-    whole = isinstance(folds, int | np.integer) and not isinstance(folds, bool)
-    if not whole or not 2 <= folds <= max(len(pieces), 2):
-        raise EngineError(
-            f"folds must be a whole number from 2 to {max(len(pieces), 2)}, the number of {by}s with labels, not "
-            f"{folds!r}"
-        )
     if len(pieces) < 2:
-        raise EngineError(f"there is but one {by} with labels: without it nothing is left to fit")
+        raise EngineError(
+            f"there is {'but one' if len(pieces) else 'no'} {by} with labels: without it nothing is left to fit"
+        )
+    whole = isinstance(folds, int | np.integer) and not isinstance(folds, bool)
+    if not whole or not 2 <= folds <= len(pieces):
+        raise EngineError(
+            f"folds must be a whole number from 2 to {len(pieces)}, the number of {by}s with labels, not {folds!r}"
+        )
     fold = np.full(len(n_labels), -1)
     # Another stream than that of the fits.
     fold[np.random.default_rng([seed, 2**32]).permutation(pieces)] = np.arange(len(pieces)) % folds
@@ -175,12 +174,8 @@ def _folds(labels: CrowdLabels, by: str, folds: Any, seed: int) -> np.ndarray:
 
 
 def _advice(tree: xr.DataTree, by: str, value: np.ndarray, effective: np.ndarray, unsettled: list[int]) -> list[str]:
-    found = []
-    if unsettled:
-        found.append(
-            f"{count_of(len(unsettled), 'fit')} did not converge, without fold {shorten(unsettled)}: fit again with "
-            "more passes, or more warmup and draws, and ask again."
-        )
+    rough = np.flatnonzero(np.isfinite(value) & (effective < FEWEST_EFFECTIVE))
+    found = caveats(tree, by, len(unsettled), f"fold {shorten(unsettled)}", rough)
     impossible = ~np.isfinite(value)
     if impossible.any():
         which = f" ({name_pieces(tree, by, np.flatnonzero(impossible))})"
@@ -189,12 +184,5 @@ def _advice(tree: xr.DataTree, by: str, value: np.ndarray, effective: np.ndarray
             "maximum likelihood gives to what it has not seen: the sum is minus infinity. Engines that average over "
             "the posterior have no such zeros (engine='collapsed-vi' or 'gibbs'), nor has a posterior mode under "
             "concentrations above 1 (engine='em', objective='posterior')."
-        )
-    rough = np.isfinite(value) & (effective < _FEWEST_EFFECTIVE)
-    if rough.any():
-        which = f" ({name_pieces(tree, by, np.flatnonzero(rough))})"
-        found.append(
-            f"The values of {count_of(int(rough.sum()), by)}{which} rest on fewer than {_FEWEST_EFFECTIVE} effective "
-            "draws: they are rough, and probably too low; more draws help."
         )
     return found

@@ -14,10 +14,10 @@ from bayescrowd.data.labels import CrowdLabels
 from bayescrowd.errors import EngineError, shorten
 from bayescrowd.kernels import density
 from bayescrowd.model import Model, Sizes
-from bayescrowd.results.tree import ids, labels_of, model_of, parameter_group, sizes_of
+from bayescrowd.results.tree import ids, json_attribute, labels_of, model_of, parameter_group, samples_of, sizes_of
 from bayescrowd.results.words import count_of
 
-__all__ = ["MAX_BYTES", "log_likelihood", "log_prior", "pieces_by_draw", "samples_of"]
+__all__ = ["MAX_BYTES", "log_likelihood", "log_prior", "pieces_by_draw", "require_draws", "total_log_likelihood"]
 
 MAX_BYTES = 512 * 2**20
 """A log-likelihood by draw and piece above this size is refused."""
@@ -68,13 +68,14 @@ def log_likelihood(tree: xr.DataTree, *, by: str = "item") -> xr.DataArray:
     True
     """
     check_by(by)
-    model, labels = model_of(tree), labels_of(tree)
+    model = model_of(tree)
+    stored = _stored(tree) if by == "item" else None
+    if stored is not None:
+        return stored.copy().rename("log_likelihood")
+    labels = labels_of(tree)
     samples, lead = samples_of(tree, model)
     n_pieces = count_pieces(labels, by)
     _check_size(lead, n_pieces, by)
-    stored = tree["log_likelihood"].dataset if "log_likelihood" in tree.children else {}
-    if by == "item" and "labels_of_item" in stored:
-        return stored["labels_of_item"].copy()
     whole = np.concatenate([np.zeros((0, n_pieces)), *pieces_by_draw(model, samples, labels, by)])
     return as_array(tree, whole.reshape(*lead, n_pieces), by, "log_likelihood")
 
@@ -107,9 +108,8 @@ def log_prior(tree: xr.DataTree) -> xr.DataArray:
     50
     """
     model = model_of(tree)
+    require_draws(tree, "the log prior is computed from")
     samples, lead = samples_of(tree, model)
-    if not lead:
-        raise EngineError(f"{no_draws(tree)}; the log prior is computed from draws: fit with engine='gibbs'")
     sizes = sizes_of(tree)
     n_numbers = sum(math.prod(value.shape[1:]) for value in samples.values())
     parts = list(in_chunks(lambda part: _log_priors(model, part, sizes=sizes), samples, n_numbers))
@@ -117,32 +117,71 @@ def log_prior(tree: xr.DataTree) -> xr.DataArray:
     return xr.DataArray(value, dims=("chain", "draw"), coords=_sample_coords(tree), name="log_prior")
 
 
-def samples_of(tree: xr.DataTree, model: Model) -> tuple[dict[str, np.ndarray], tuple[int, ...]]:
-    """Read the parameter sites with the axes that the model knows, chains and draws in one axis.
+def total_log_likelihood(tree: xr.DataTree, draws: slice = slice(None)) -> xr.DataArray:
+    """Compute the log-likelihood of all labels together, without ever holding it by draw and item.
+
+    Parameters
+    ----------
+    tree : DataTree
+        A result with draws.
+    draws : slice
+        The draws of each chain to look at.
+
+    Returns
+    -------
+    DataArray [chain, draw]
+        Nats.
+
+    Raises
+    ------
+    ModelError
+        For methods without a model.
+    EngineError
+        For results without draws.
+    """
+    model = model_of(tree)
+    require_draws(tree, "the log-likelihood of all labels is computed from")
+    stored = _stored(tree)
+    if stored is not None:
+        return stored.isel(draw=draws).sum("item").rename("log_likelihood")
+    some = tree["posterior"].to_dataset().isel(draw=draws)
+    samples, lead = samples_of(tree, model)
+    position = np.arange(math.prod(lead)).reshape(lead)[:, draws]
+    few = {name: value[position.reshape(-1)] for name, value in samples.items()}
+    total = np.concatenate([part.sum(axis=1) for part in by_item(model, few, labels_of(tree))])
+    return xr.DataArray(
+        total.reshape(position.shape),
+        dims=("chain", "draw"),
+        coords={dim: some[dim].to_numpy() for dim in ("chain", "draw")},
+        name="log_likelihood",
+    )
+
+
+def require_draws(tree: xr.DataTree, what: str, instead: str = "") -> None:
+    """Refuse results without draws of the parameters, and say how to get some.
 
     Parameters
     ----------
     tree : DataTree
         A result.
-    model : Model
-        Its model.
+    what : str
+        What asks, up to its verb: "leave-one-out needs".
+    instead : str
+        What else would do, such as "use fit.kfold(), or ".
 
-    Returns
-    -------
-    dict
-        Site -> array [sample, ...]; one sample for a point estimate.
-    tuple of int
-        Numbers of chains and draws; empty for a point estimate.
+    Raises
+    ------
+    EngineError
+        Where there are none.
     """
-    group = parameter_group(tree)
-    dataset = tree[group].dataset
-    sample_dims = ("chain", "draw") if group == "posterior" else ()
-    lead = tuple(dataset.sizes[dim] for dim in sample_dims)
-    found = {}
-    for name, site in model.sites(sizes_of(tree), values=False).items():
-        value = dataset[name].transpose(*sample_dims, *site.dims).to_numpy()
-        found[name] = value.reshape(-1, *value.shape[len(sample_dims) :])
-    return found, lead
+    if parameter_group(tree) == "posterior":
+        return
+    # Samplers that keep no draws keep the standard deviations of all their sweeps.
+    if "point_deviation" in tree.children or json_attribute(tree, "settings", {}).get("keep") == 0:
+        why, remedy = "none were kept (keep=0)", "fit again with keep=1000"
+    else:
+        why, remedy = f"engine {str(tree.attrs['engine'])!r} left a point estimate", "fit with engine='gibbs'"
+    raise EngineError(f"{what} draws of the parameters, and {why}: {instead}{remedy}")
 
 
 def pieces_by_draw(
@@ -242,25 +281,14 @@ def name_pieces(tree: xr.DataTree, by: str, pieces: np.ndarray) -> str:
     return f"{text} and {hidden} more" if hidden else text
 
 
-def no_draws(tree: xr.DataTree) -> str:
-    """Say that a result has no draws.
-
-    Parameters
-    ----------
-    tree : DataTree
-        A result.
-
-    Returns
-    -------
-    str
-        The beginning of a sentence.
-    """
-    return f"engine {str(tree.attrs['engine'])!r} left a point estimate here, not draws of the parameters"
-
-
 @partial(jax.jit, static_argnames="sizes")
 def _log_priors(model: Model, draws: dict[str, Any], *, sizes: Sizes) -> Any:
     return jax.lax.map(lambda parameters: density.log_prior(model, sizes, parameters), draws)
+
+
+def _stored(tree: xr.DataTree) -> xr.DataArray | None:
+    """Log-likelihood by draw and item as the engine left it, where it did."""
+    return tree["log_likelihood"].dataset.get("labels_of_item") if "log_likelihood" in tree.children else None
 
 
 def _sample_coords(tree: xr.DataTree) -> dict[str, Any]:

@@ -14,14 +14,21 @@ import xarray as xr
 from arviz_stats.base import array_stats as _array_stats  # type: ignore[attr-defined]
 from scipy.special import gammaln, logsumexp, xlogy
 
-from bayescrowd.criticism._refit import Refits, check_progress
+from bayescrowd.criticism._refit import FEWEST_EFFECTIVE, Refits, caveats
 from bayescrowd.criticism._refit_pieces import check_by
 from bayescrowd.criticism._refit_tables import fingerprint
-from bayescrowd.criticism.likelihood import as_array, log_likelihood, log_prior, name_pieces, no_draws
+from bayescrowd.criticism.likelihood import (
+    as_array,
+    log_likelihood,
+    log_prior,
+    name_pieces,
+    require_draws,
+    total_log_likelihood,
+)
 from bayescrowd.decisions.arguments import check_seed
-from bayescrowd.errors import BayescrowdWarning, EngineError, LabelError, shorten
-from bayescrowd.inference.progress import Reporter, reporter
-from bayescrowd.results.tree import has_chains, ids, labels_of, model_of, n_labels_of, parameter_group
+from bayescrowd.errors import BayescrowdWarning, EngineError, LabelError
+from bayescrowd.inference.progress import Reporter, check_progress, reporter
+from bayescrowd.results.tree import has_chains, ids, labels_of, model_of, n_labels_of
 from bayescrowd.results.words import count_of
 
 __all__ = ["ARVIZ_WARNING", "Loo", "estimate", "loo"]
@@ -33,7 +40,6 @@ _arviz: Any = arviz_stats  # its functions are not typed
 _statistics: Any = _array_stats
 _PACKAGE = str(Path(__file__).parents[1])
 _FEWEST_DRAWS = 25
-_FEWEST_EFFECTIVE = 25
 _MANY = 0.1
 _CONSTANT = 1e-10
 """A log-likelihood that varies by less is the same under all draws."""
@@ -167,16 +173,18 @@ def estimate(tree: xr.DataTree, *, by: Any, refit: Any = False, seed: Any = 0, p
     if not isinstance(refit, bool | np.bool_):
         raise LabelError(f"refit must be True or False, not {refit!r}")
     model_of(tree)
-    if parameter_group(tree) != "posterior":
-        remedy = "fit again with keep=1000" if "point_deviation" in tree.children else "fit with engine='gibbs'"
-        raise EngineError(f"{no_draws(tree)}, which leave-one-out by reweighting needs: use fit.kfold(), or {remedy}")
+    require_draws(tree, "leave-one-out reweights", "use fit.kfold(), or ")
     n_draws = math.prod(tree["posterior"].sizes[dim] for dim in ("chain", "draw"))
     if n_draws < _FEWEST_DRAWS:
         raise EngineError(f"leave-one-out needs at least {_FEWEST_DRAWS} draws, not {n_draws}: fit with more draws")
-    correction = None if has_chains(tree) else _correction(tree)
+    if not has_chains(tree):
+        _require_density(tree)
     likelihood = log_likelihood(tree, by=by)
     if not likelihood.sizes[by]:
         raise LabelError("there is no label to leave out")
+    correction = None
+    if not has_chains(tree):
+        correction = _correction(tree, likelihood.sum(by) if by == "item" else total_log_likelihood(tree))
     with reporter(progress) as report:
         if correction is None:
             found = _reweighted(likelihood, by, report)
@@ -225,16 +233,20 @@ def _reweighted(likelihood: xr.DataArray, by: str, report: Reporter) -> Any:
         )
 
 
-def _correction(tree: xr.DataTree) -> tuple[xr.DataArray, xr.DataArray]:
-    """Log density of posterior (not normalised) and approximation at its draws."""
+def _require_density(tree: xr.DataTree) -> None:
     engine = str(tree.attrs["engine"])
     if "variational" not in tree.children:
         raise EngineError(
             f"engine {engine!r} does not keep the density of its approximation, by which its draws would have to be "
             "weighted: use fit.kfold(), or fit with engine='gibbs'"
         )
+
+
+def _correction(tree: xr.DataTree, total: xr.DataArray) -> tuple[xr.DataArray, xr.DataArray]:
+    """Log density of posterior (not normalised) and approximation at its draws; ``total`` is the log-likelihood."""
     variational, posterior = tree["variational"].dataset, tree["posterior"].dataset
-    log_q = xr.zeros_like(log_prior(tree))
+    prior = log_prior(tree)
+    log_q = xr.zeros_like(prior)
     for name, alpha in variational.data_vars.items():
         value = posterior[str(name).removesuffix("_concentration")]
         if "outcome" in alpha.dims:
@@ -243,8 +255,7 @@ def _correction(tree: xr.DataTree) -> tuple[xr.DataArray, xr.DataArray]:
         numbers = alpha.to_numpy()
         constant = (gammaln(numbers.sum(-1)) - gammaln(numbers).sum(-1)).sum()
         log_q = log_q + constant + xlogy(numbers - 1, value).reshape(*value.shape[:2], -1).sum(-1)
-    log_p = log_prior(tree) + log_likelihood(tree).sum("item")
-    return log_p, log_q
+    return prior + total, log_q
 
 
 def _ours(found: Any, tree: xr.DataTree, by: str, likelihood: xr.DataArray) -> Loo:
@@ -282,13 +293,13 @@ def _refit(result: Loo, tree: xr.DataTree, seed: int, report: Reporter) -> None:
     value, k, p = (array.to_numpy().copy() for array in (result.elpd_i, result.pareto_k, result.p_loo_i))
     try:
         for count, piece in enumerate(bad):
-            report.update(count, f"without {result.by} {names[int(piece)]!r}")
+            report.update(count, f"without {result.by} {name_pieces(tree, result.by, np.array([piece]))}")
             held = refits.without(np.array([piece]), int(piece))
             p[piece] += value[piece] - held.log_mean[0]
             value[piece], k[piece] = held.log_mean[0], 0.0
             done.append(piece)
             unsettled += [] if held.settled else [piece]
-            rough += [piece] if held.effective[0] < _FEWEST_EFFECTIVE else []
+            rough += [piece] if held.effective[0] < FEWEST_EFFECTIVE else []
     except KeyboardInterrupt:
         result.advice.append(f"Interrupted: {count_of(len(bad) - len(done), result.by)} were not refitted.")
     for name, array in (("elpd_i", value), ("pareto_k", k), ("p_loo_i", p)):
@@ -300,16 +311,8 @@ def _refit(result: Loo, tree: xr.DataTree, seed: int, report: Reporter) -> None:
     if weights is not None and done:
         result.log_weights = weights.copy()
         result.log_weights[{result.by: done}] = np.nan
-    if unsettled:
-        result.advice.append(
-            f"{count_of(len(unsettled), 'refit')} did not settle, without {shorten(names.take(unsettled))}: fit again "
-            "with more warmup and draws, and ask again."
-        )
-    if rough:
-        result.advice.append(
-            f"The exact values of {shorten(names.take(rough))} rest on fewer than {_FEWEST_EFFECTIVE} effective draws: "
-            "they are rough, and probably too low; more draws help."
-        )
+    without = f"{result.by} {name_pieces(tree, result.by, np.array(unsettled, int))}"
+    result.advice += caveats(tree, result.by, len(unsettled), without, np.array(rough, int))
 
 
 def _advice(result: Loo, tree: xr.DataTree, ratio: xr.DataArray | None) -> list[str]:

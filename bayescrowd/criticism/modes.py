@@ -12,7 +12,7 @@ from bayescrowd.inference.progress import reporter
 from bayescrowd.inference.starts import perturbed
 from bayescrowd.model import Model
 from bayescrowd.results.align import find_switches
-from bayescrowd.results.tree import ids, labels_of, model_of, n_labels_of, sizes_of, values
+from bayescrowd.results.tree import ids, labels_of, model_of, n_labels_of, sizes_of, start_of, values
 from bayescrowd.results.words import count_of
 
 __all__ = ["LARGEST", "random_mode", "takes_starts"]
@@ -114,10 +114,7 @@ def _elsewhere(tree: xr.DataTree) -> str:
 def _ends(tree: xr.DataTree, engine: Engine, model: Model) -> list[tuple[np.ndarray, float]]:
     """Class probabilities and bound at the end of a run from the result, and of one from a random start."""
     labels = labels_of(tree)
-    start = values(tree, "latent", "class_probability").astype(float)
-    if model.n_levels > 1:
-        levels = values(tree, "latent", "difficulty_probability").astype(float)
-        start = (levels[:, :, None] * start[:, None, :]).reshape(len(start), -1)
+    start = start_of(tree)
     start = start / start.sum(axis=1, keepdims=True)
     settings = engine.settings(max_iter=_MAX_PASSES, draws=1)
     ends = []

@@ -1,17 +1,15 @@
 """Labels as the fitted model would have them: replications of the label table on the same items, workers and rows."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 
-from bayescrowd.criticism._replicator import Replicator, tabulate
+from bayescrowd.criticism._replicator import Replicator
 from bayescrowd.decisions.arguments import check_seed
-from bayescrowd.errors import LabelError, ModelError
-from bayescrowd.model import Model, Sizes
-from bayescrowd.results.tree import has_chains, ids, labels_of, model_of, parameter_group, sizes_of
+from bayescrowd.errors import LabelError
+from bayescrowd.results.tree import has_chains, ids, labels_of, model_of, samples_of
 from bayescrowd.results.words import count_of
 
 __all__ = [
@@ -63,8 +61,6 @@ class Fitted(NamedTuple):
     ----------
     parameters : dict
         Site -> array [draw, ...].
-    confusion : array [draw, worker, (difficulty,) class, label] or None
-        Confusion matrices; None where the response depends on the item.
     chain, draw : int array [draw]
         Coordinates of the draws.
     basis : str
@@ -74,7 +70,6 @@ class Fitted(NamedTuple):
     """
 
     parameters: dict[str, np.ndarray]
-    confusion: np.ndarray | None
     chain: np.ndarray
     draw: np.ndarray
     basis: str
@@ -127,7 +122,7 @@ def replicate(tree: xr.DataTree, *, draws: int = 200, seed: int = 0) -> Replicat
     n_replicates = draws if point else len(fitted.draw)
     label_code = np.empty((n_replicates, labels.n_annotations), replicator.dtype)
     row = 0
-    for tables in replicator.tables(fitted.parameters, fitted.confusion):
+    for tables in replicator.tables(fitted.parameters):
         for _ in range(draws if point else 1):
             label_code[row] = replicator.draw(tables, random)[0]
             row += 1
@@ -191,11 +186,9 @@ def posterior_predictive(tree: xr.DataTree, *, draws: int = 200, seed: int = 0) 
         coords={"chain": chains, "draw": draws_used} | annotation,
     )
     seen = observed["label_index"].to_numpy().astype(replicates.label_code.dtype)
-    groups = {node.path.strip("/"): node.to_dataset() for node in tree.subtree if node.path != "/"}
-    groups["posterior_predictive"] = predictive
-    groups["observed_data"] = xr.Dataset({VARIABLE: (("annotation",), seen, about)}, coords=annotation)
-    out = xr.DataTree.from_dict(groups)
-    out.attrs = dict(tree.attrs)
+    out = tree.copy()
+    out["posterior_predictive"] = xr.DataTree(predictive)
+    out["observed_data"] = xr.DataTree(xr.Dataset({VARIABLE: (("annotation",), seen, about)}, coords=annotation))
     return out
 
 
@@ -214,46 +207,24 @@ def fitted_parameters(tree: xr.DataTree, draws: int, *, by_chain: bool = False) 
     Returns
     -------
     Fitted
-        Parameters, confusion matrices and coordinates.
+        Parameters and coordinates.
     """
-    model, group = model_of(tree), parameter_group(tree)
-    if group not in tree.children:
-        raise ModelError(f"{tree.attrs['engine']} kept no parameters, so no labels can be drawn: fit a model")
-    dataset = tree[group].dataset
-    lead = ("chain", "draw") if group == "posterior" else ()
-    sizes = sizes_of(tree)
-    sites = model.sites(sizes, values=False)
-    known = {name: dataset[name].transpose(*lead, *site.dims).to_numpy() for name, site in sites.items()}
-    matrices = _matrices(dataset, model, sizes, known, lead)
+    samples, lead = samples_of(tree, model_of(tree))
+    engine = str(tree.attrs["engine"])
     if not lead:
-        engine = str(tree.attrs["engine"])
-        single = {name: value[None] for name, value in known.items()}
         zero = np.zeros(1, int)
-        matrix = None if matrices is None else matrices[None]
-        return Fitted(single, matrix, zero, zero, "estimate", _words("estimate", engine))
-    chain, draw = _spread(dataset.sizes["chain"], dataset.sizes["draw"], draws, by_chain=by_chain)
+        return Fitted(samples, zero, zero, "estimate", _words("estimate", engine))
+    n_chains, n_draws = lead
+    chain, draw = _spread(n_chains, n_draws, draws, by_chain=by_chain)
     basis = "posterior" if has_chains(tree) else "approximation"
+    dataset = tree["posterior"].dataset
     return Fitted(
-        {name: value[chain, draw] for name, value in known.items()},
-        None if matrices is None else matrices[chain, draw],
+        {name: value[chain * n_draws + draw] for name, value in samples.items()},
         dataset["chain"].to_numpy()[chain],
         dataset["draw"].to_numpy()[draw],
         basis,
-        _words(basis, str(tree.attrs["engine"])),
+        _words(basis, engine),
     )
-
-
-def _matrices(
-    dataset: xr.Dataset, model: Model, sizes: Sizes, known: Mapping[str, np.ndarray], lead: tuple[str, ...]
-) -> np.ndarray | None:
-    """Confusion matrices as the result keeps them, if they are what labels are drawn from: a site may bear the name."""
-    dims = (*lead, "worker", *(("difficulty",) if model.n_levels > 1 else ()), "class", "label")
-    if model.uses_item or "confusion" not in dataset or set(dataset["confusion"].dims) != set(dims):
-        return None
-    matrices = dataset["confusion"].transpose(*dims).to_numpy()
-    first = (0,) * len(lead)
-    right = next(tabulate(model, {name: value[first][None] for name, value in known.items()}, sizes))
-    return matrices if np.allclose(matrices[first], right, atol=1e-5, equal_nan=True) else None
 
 
 def check_draws(draws: Any, least: int = 1) -> int:

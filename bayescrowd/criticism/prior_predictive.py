@@ -1,6 +1,5 @@
 """Prior predictive check: what labels does a model expect before it has seen any."""
 
-import inspect
 from collections.abc import Iterator
 from itertools import chain
 from typing import Any
@@ -22,16 +21,15 @@ from bayescrowd.criticism._checked import (
 from bayescrowd.criticism._discrepancy import compare
 from bayescrowd.criticism._replicator import Replicator
 from bayescrowd.criticism.predictive import check_draws
-from bayescrowd.criticism.statistics import NAMES, Shares, Statistic, statistic_of
+from bayescrowd.criticism.statistics import NAMES, Shares, Splits, Statistic, statistic_of
 from bayescrowd.data.required import require_labels
 from bayescrowd.decisions.arguments import check_seed
-from bayescrowd.errors import ModelError, shorten
+from bayescrowd.errors import shorten
 from bayescrowd.inference.base import sizes_of
 from bayescrowd.kernels import tables
 from bayescrowd.kernels.precision import double_precision
 from bayescrowd.model import Model, Sizes
-from bayescrowd.models import get as get_model
-from bayescrowd.models import names as model_names
+from bayescrowd.models import resolve
 from bayescrowd.results.words import count_of
 from bayescrowd.sites import TRACING
 
@@ -68,7 +66,7 @@ def prior_predictive(labels: Any, model: Any, *, draws: int = 200, seed: int = 0
     labels : CrowdLabels
         The label table.
     model : Model, its class or its name
-        As for `bayescrowd.fit`.
+        Which model, with its priors (a class or a name has the default ones); here none is chosen by the labels.
     draws : int
         Number of replications, each with parameters of its own; at least 20.
     seed : int
@@ -102,7 +100,7 @@ def prior_predictive(labels: Any, model: Any, *, draws: int = 200, seed: int = 0
     """
     require_labels(labels, "prior_predictive")
     draws, random = check_draws(draws, _FEWEST), np.random.default_rng(check_seed(seed))
-    chosen = _model(model)
+    chosen = resolve(model)
     sizes = sizes_of(labels)
     chosen.check(sizes)
     made = {name: statistic_of(name, labels, None) for name in NAMES}
@@ -135,22 +133,10 @@ def prior_predictive(labels: Any, model: Any, *, draws: int = 200, seed: int = 0
     return PredictiveChecks(headline, checks, tuple(note for statistic in made.values() for note in statistic.notes))
 
 
-def _model(model: Any) -> Model:
-    if isinstance(model, str):
-        model = get_model(model)
-    if isinstance(model, type) and issubclass(model, Model) and not inspect.isabstract(model):
-        try:
-            model = model()
-        except TypeError as error:
-            raise ModelError(f"model {model.__name__} needs arguments: {error}") from error
-    if isinstance(model, Model):
-        return model
-    raise ModelError(f"model must be a model, its class or its name ({shorten(model_names(), 20)}), not {model!r}")
-
-
 def _from_prior(model: Model, sizes: Sizes, draws: int, random: np.random.Generator) -> Iterator[dict[str, np.ndarray]]:
     """Draw the parameters, a few draws at a time (along the first axis)."""
-    if _is_plain(model, sizes):
+    # With routes all tables are: the model was checked.
+    if model.has_routes or _is_plain(model, sizes):
         # NumPy's gamma needs no compiling, which for JAX's takes seconds.
         with double_precision():
             layout = tables.tables_of(model, sizes)
@@ -195,8 +181,8 @@ def _sentence(
     shares, seen = replicated[:, kept] / scale, observed[kept] / scale
     if isinstance(statistic, Shares):
         text, inside = _of_labels(table["label"].tolist()[: statistic.n_labels], shares, seen)
-    elif statistic.name == "splits":
-        unanimous = np.array([_is_unanimous(split) for split in table["split"]])
+    elif isinstance(statistic, Splits):
+        unanimous = statistic.unanimous[kept]
         interval, found, inside = _compared(
             shares[:, unanimous].sum(axis=1) / shares.sum(axis=1), seen[unanimous].sum(keepdims=True) / seen.sum()
         )
@@ -235,7 +221,3 @@ def _compared(replicated: np.ndarray, observed: np.ndarray) -> tuple[str, str, b
 
 def _range(low: float, high: float) -> str:
     return f"{100 * low:.0f} to {100 * high:.0f} %"
-
-
-def _is_unanimous(split: str) -> bool:
-    return split == "all agree" or (split.endswith("-0") and split.count("-") == 1)

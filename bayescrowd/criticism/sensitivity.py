@@ -8,13 +8,13 @@ import pandas as pd
 import xarray as xr
 
 from bayescrowd.criticism._power_scaling import Components, Scaling, components
-from bayescrowd.criticism.report import Finding
+from bayescrowd.criticism.likelihood import require_draws
 from bayescrowd.decisions.arguments import check_seed
 from bayescrowd.errors import EngineError, LabelError, problems_message, shorten
-from bayescrowd.results.tree import has_chains, ids, json_attribute, model_of, n_labels_of, parameter_group
+from bayescrowd.results.tree import has_chains, ids, model_of, n_labels_of
 from bayescrowd.results.words import count_of
 
-__all__ = ["CONFLICT", "PRIOR_DRIVEN", "sensitivity", "sensitivity_findings"]
+__all__ = ["CONFLICT", "PRIOR_DRIVEN", "sensitivity"]
 
 CONFLICT = "prior-data conflict"
 """Diagnosis of a quantity that moves with the prior and with the labels."""
@@ -117,52 +117,6 @@ def sensitivity(
     return table
 
 
-def sensitivity_findings(table: pd.DataFrame) -> list[Finding]:
-    """Put a table of sensitivities into words.
-
-    Parameters
-    ----------
-    table : DataFrame
-        From `sensitivity`.
-
-    Returns
-    -------
-    list of Finding
-        Cautions for what moves with the prior, a note for what cannot be told; nothing where the labels decide.
-
-    Examples
-    --------
-    >>> import bayescrowd as bc
-    >>> fit = bc.fit(bc.datasets.load("anesthesia"), engine="gibbs", progress=False)
-    >>> sorted({finding.severity for finding in sensitivity_findings(sensitivity(fit.idata))})
-    ['caution']
-    """
-    words = {
-        PRIOR_DRIVEN: (
-            "prior-driven",
-            "with the prior and not with the labels: what the fit says there is what the prior says",
-        ),
-        CONFLICT: (
-            "prior-conflict",
-            "with the prior as well as with the labels: the prior pulls away from what the labels say",
-        ),
-    }
-    findings = []
-    for diagnosis, (code, text) in words.items():
-        rows = table[table["diagnosis"] == diagnosis].sort_values("prior", ascending=False, kind="stable")
-        if len(rows):
-            of = f"{len(rows)} of {count_of(len(table), 'quantity')} ({_plain(rows.index)})"
-            move = "moves" if len(rows) == 1 else "move"
-            findings.append(
-                Finding("caution", code, f"Power-scaling: {of} {move} {text}.", str(rows["remedy"].iloc[0]))
-            )
-    unclear = table[table["diagnosis"] == _UNCLEAR]
-    if len(unclear):
-        text = f"Power-scaling cannot tell whether {_plain(unclear.index)} hang on the prior: the draws are too few."
-        findings.append(Finding("note", "sensitivity-unclear", text, str(unclear["remedy"].iloc[0])))
-    return findings
-
-
 def _check_threshold(threshold: Any) -> float:
     number = isinstance(threshold, int | float | np.number) and not isinstance(threshold, bool)
     if not number or not 0 < threshold < np.inf:
@@ -170,19 +124,11 @@ def _check_threshold(threshold: Any) -> float:
     return float(threshold)
 
 
-def _plain(names: Iterable[str]) -> str:
-    return shorten(names).replace("'", "")
-
-
 def _check(tree: xr.DataTree) -> None:
     model_of(tree)
     engine = str(tree.attrs["engine"])
     again = 'fit again with engine="gibbs" (or "nuts")'
-    if parameter_group(tree) != "posterior":
-        kept = json_attribute(tree, "settings", {}).get("keep")
-        if kept == 0:
-            raise EngineError("sensitivity reweights draws, and none were kept (keep=0): fit again with keep=1000")
-        raise EngineError(f"sensitivity reweights draws of the posterior, and {engine} gives none: {again}")
+    require_draws(tree, "sensitivity reweights")
     if not has_chains(tree):
         raise EngineError(
             f"{engine} gives draws from an approximation of the posterior, in which tables and classes do not move "

@@ -169,6 +169,11 @@ class Splits(Statistic):
     ----------
     labels : CrowdLabels
         Who labelled what. Items with a single label have no split and are left out.
+
+    Attributes
+    ----------
+    unanimous : bool array [split]
+        The splits in which all labels of an item agree.
     """
 
     name = "splits"
@@ -190,6 +195,7 @@ class Splits(Statistic):
                 "Items have too many possible splits of their votes, so they are grouped by the share of their leading "
                 "label."
             )
+            self.unanimous = np.arange(len(_BINS)) == len(_BINS) - 1
             rows = pd.DataFrame({"split": _BINS, "n_labels": pd.array([pd.NA] * len(_BINS), dtype="Int64")})
         else:
             most = int(self._degree.max(initial=1))
@@ -199,6 +205,7 @@ class Splits(Statistic):
             codes = np.array(splits, np.int64).reshape(len(splits), len(self._power)) @ self._power
             self._by_code = np.argsort(codes)
             self._codes = codes[self._by_code]
+            self.unanimous = np.array([not any(split[1:]) for split in splits], bool)
             names = [_name(split) for split in splits]
             rows = pd.DataFrame({"split": names, "n_labels": pd.array([sum(s) for s in splits], dtype="Int64")})
         super().__init__(rows, 1.0, len(self._items), tuple(notes))

@@ -4,7 +4,11 @@ import sys
 from importlib.util import find_spec
 from typing import Any, Protocol, Self
 
-__all__ = ["Reporter", "reporter"]
+import numpy as np
+
+from bayescrowd.errors import EngineError
+
+__all__ = ["Reporter", "check_progress", "reporter"]
 
 
 class Reporter(Protocol):
@@ -85,6 +89,23 @@ class _Bar:
 
     def __exit__(self, *error: object) -> None:
         self._progress.stop()
+
+
+def check_progress(progress: Any) -> None:
+    """Check the argument that shows or hides a progress bar.
+
+    Parameters
+    ----------
+    progress : bool or None
+        The argument.
+
+    Raises
+    ------
+    EngineError
+        Where it is anything else.
+    """
+    if progress is not None and not isinstance(progress, bool | np.bool_):
+        raise EngineError(f"progress must be True, False or None (a bar where somebody looks), not {progress!r}")
 
 
 def reporter(progress: bool | None) -> Reporter:

@@ -9,7 +9,7 @@ import pandas as pd
 import xarray as xr
 
 from bayescrowd.data.labels import CrowdLabels
-from bayescrowd.errors import ModelError
+from bayescrowd.errors import ModelError, shorten
 from bayescrowd.model import Model, Sizes
 from bayescrowd.models import get as get_model
 from bayescrowd.models import names as model_names
@@ -25,7 +25,9 @@ __all__ = [
     "model_of",
     "n_labels_of",
     "parameter_group",
+    "samples_of",
     "sizes_of",
+    "start_of",
     "title",
     "values",
 ]
@@ -90,6 +92,67 @@ def parameter_group(tree: xr.DataTree) -> str:
         Name of the group.
     """
     return "posterior" if "posterior" in tree.children else "point_estimate"
+
+
+def samples_of(tree: xr.DataTree, model: Model) -> tuple[dict[str, np.ndarray], tuple[int, ...]]:
+    """Read the parameter sites with the axes that the model knows, chains and draws in one axis.
+
+    Parameters
+    ----------
+    tree : DataTree
+        A result.
+    model : Model
+        Its model.
+
+    Returns
+    -------
+    dict
+        Site -> array [sample, ...]; one sample for a point estimate.
+    tuple of int
+        Numbers of chains and draws; empty for a point estimate.
+
+    Raises
+    ------
+    ModelError
+        Where the method did not keep them.
+    """
+    group = parameter_group(tree)
+    dataset = tree[group].dataset if group in tree.children else xr.Dataset()
+    sites = model.sites(sizes_of(tree), values=False)
+    absent = [name for name in sites if name not in dataset]
+    if absent:
+        raise ModelError(
+            f"{tree.attrs['engine']} kept no parameters {shorten(absent)}, which this is computed from: fit a model, "
+            "bc.fit(labels)"
+        )
+    sample_dims = ("chain", "draw") if group == "posterior" else ()
+    lead = tuple(dataset.sizes[dim] for dim in sample_dims)
+    found = {}
+    for name, site in sites.items():
+        value = dataset[name].transpose(*sample_dims, *site.dims).to_numpy()
+        found[name] = value.reshape(-1, *value.shape[len(sample_dims) :])
+    return found, lead
+
+
+def start_of(tree: xr.DataTree) -> np.ndarray:
+    """Give the start of a fit that goes on from a result, and so keeps the names of its classes.
+
+    Parameters
+    ----------
+    tree : DataTree
+        A result.
+
+    Returns
+    -------
+    array [item, state]
+        Probabilities of the states: ``state = difficulty * n_classes + class``.
+    """
+    probability = values(tree, "latent", "class_probability").astype(float)
+    if "difficulty_probability" not in tree["latent"].dataset:
+        return probability
+    levels = values(tree, "latent", "difficulty_probability").astype(float)
+    start: np.ndarray = (levels[:, :, None] * probability[:, None, :]).reshape(len(probability), -1)
+    return start
 
 
 def estimates_by(tree: xr.DataTree, dim: str) -> dict[str, np.ndarray]:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import itertools
 import json
 from typing import Any
 
@@ -14,14 +13,14 @@ import oracle
 import pytest
 import running
 from conformance.toys import Ability, Ease, Groups, Guessing
-from scipy.special import gammaln, logsumexp
+from left_out import Parity
+from scipy.special import logsumexp
 
 import bayescrowd as bc
-from bayescrowd.criticism import _refit, _refit_worker
+from bayescrowd.criticism import _refit
 from bayescrowd.criticism.kfold import KFold, kfold
 from bayescrowd.data.labels import CrowdLabels
 from bayescrowd.errors import EngineError, LabelError, ModelError
-from bayescrowd.inference.base import sizes_of
 
 PRIOR = bc.diagonal(3, 1)
 DS = bc.DawidSkene(confusion_prior=PRIOR)
@@ -125,6 +124,11 @@ def _of_groups(table: CrowdLabels, values: dict[str, np.ndarray]) -> float:
     return total
 
 
+def _of_parity(table: CrowdLabels, values: dict[str, np.ndarray]) -> float:
+    rows = values["by_parity"]
+    return left_out.log_p(table, values["prevalence"], lambda worker, label, item: rows[worker, item % 2, :, label])
+
+
 MODELS = [
     (DS, _of_tables),
     (bc.IDBLA(n_levels=2), _of_tables),
@@ -132,6 +136,7 @@ MODELS = [
     (Groups(), _of_groups),
     (Ability(), _of_ease),
     (Ease(), _of_ease),
+    (Parity(), _of_parity),
 ]
 
 
@@ -165,7 +170,7 @@ def test_pieces_are_judged_by_the_definition(model: Any, of: Any, monkeypatch: p
         assert job.labels.workers.equals(labels.workers)
         assert job.labels.label_values.equals(labels.label_values)
         assert (job.labels.gold_code >= 0).sum() == (kept.gold_code >= 0).sum()
-        alone = model.name in ("groups", "ease")
+        alone = model.name in ("groups", "ease", "parity")
         # Item c loses both its labels with the two workers.
         assert job.labels.n_items == (6 if alone else {"item": 3, "annotation": 6, "worker": 5}[by])
         assert np.isclose(job.start.sum(axis=1), 1).all()
@@ -262,80 +267,6 @@ def test_class_shares_by_item() -> None:
     assert float(found.elpd_i.min()) > 3 * np.log(0.5)
 
 
-def _exact_new_worker(
-    labels: CrowdLabels, worker: int, shares: np.ndarray, response: Any, alpha: np.ndarray, given: np.ndarray
-) -> float:
-    """Sum over the states of the worker's items; ``alpha`` [state, label], or ``given`` [state, label] where finite."""
-    weight = np.ones(labels.n_annotations) if labels.weight is None else labels.weight
-    mine = np.flatnonzero(labels.worker_code == worker)
-    items = np.unique(labels.item_code[mine])
-    posterior = {}
-    for item in items:
-        log = np.log(shares)
-        for row in np.flatnonzero((labels.item_code == item) & (labels.worker_code != worker)):
-            log = log + weight[row] * np.log(response(labels.worker_code[row], labels.label_code[row], item))
-        known = labels.gold_code[item]
-        log = np.where((known < 0) | (np.arange(len(log)) % labels.n_classes == known), log, -np.inf)
-        posterior[item] = log - logsumexp(log)
-    total = []
-    for states in itertools.product(range(len(shares)), repeat=len(items)):
-        state_of = dict(zip(items, states, strict=True))
-        counts = np.zeros_like(alpha)
-        log = sum(posterior[item][state] for item, state in state_of.items())
-        for row in mine:
-            cell = (state_of[labels.item_code[row]], labels.label_code[row])
-            if np.isfinite(given[cell]):
-                log += weight[row] * given[cell]
-            else:
-                counts[cell] += weight[row]
-        log += (gammaln(alpha.sum(1)) - gammaln((alpha + counts).sum(1))).sum()
-        log += (gammaln(alpha + counts) - gammaln(alpha)).sum()
-        total.append(log)
-    return float(logsumexp(total))
-
-
-@pytest.mark.parametrize(
-    "model",
-    [DS, bc.IDBLA(n_levels=2, confusion_prior=PRIOR), bc.FixedIDBLA(n_levels=3, confusion_prior=PRIOR)],
-    ids=lambda model: model.name,
-)
-def test_a_new_workers_labels_with_tables_integrated_out(model: Any) -> None:
-    labels = left_out.rich()
-    assert _refit_worker.has_closed_form(model, sizes_of(labels))
-    run = fitted.made_run(labels, model, chains=1, draws=1)
-    values = {name: value[0, 0] for name, value in run.draws.items()}
-    many = {name: np.repeat(value[None], 20_000, axis=0) for name, value in values.items()}
-    levels = values.get("difficulty_prevalence", np.ones(1))
-    shares = (levels[:, None] * values["prevalence"]).ravel()
-    name = "confusion" if "confusion" in values else "free_confusion"
-    table = values[name].reshape(labels.n_workers, -1, 3)
-    alpha = np.tile([[3.0, 1, 1], [1, 3, 1]], (model.n_levels, 1))
-    given = np.full((len(shares), 3), np.inf)
-    if name == "free_confusion":  # the easy level and the hard one are fixed
-        fixed = np.array([[0.9, 0.05, 0.05], [0.05, 0.9, 0.05], *[[1 / 3] * 3] * 2])
-        given[2:] = np.log(fixed)
-        table = np.concatenate([table, np.broadcast_to(fixed, (labels.n_workers, 4, 3))], axis=1)
-    for worker in range(3):
-        expected = _exact_new_worker(labels, worker, shares, lambda k, label, item: table[k, :, label], alpha, given)
-        random = np.random.default_rng(worker)
-        logs = np.concatenate(list(_refit_worker.new_worker(model, many, labels, worker, random)))
-        error = np.exp(logs - expected).std() / np.sqrt(len(logs))
-        assert abs(np.exp(logs - expected).mean() - 1) < 4 * error + 1e-9
-        # The worker's own matrices are not read.
-        blind = {name: value.copy() for name, value in many.items()}
-        blind[name][:, worker] = np.nan
-        parts = _refit_worker.new_worker(model, blind, labels, worker, np.random.default_rng(worker))
-        np.testing.assert_array_equal(np.concatenate(list(parts)), logs)
-
-
-def test_which_models_integrate_a_new_worker_out() -> None:
-    sizes = sizes_of(left_out.small())
-    for model in (DS, bc.IDBLA(), bc.FixedIDBLA(), Groups()):
-        assert _refit_worker.has_closed_form(model, sizes)
-    for model in (Guessing(), Ability(), Ease(), fitted.OneCoin()):
-        assert not _refit_worker.has_closed_form(model, sizes)
-
-
 def test_refusals() -> None:
     tree = fitted.em().idata
     unchecked = inspect.unwrap(kfold)
@@ -353,28 +284,9 @@ def test_refusals() -> None:
     with pytest.raises(ModelError, match="fit a model"):
         bc.baselines.majority_vote(fitted.d1()).kfold()
     alone = fitted.made_point(CrowdLabels.from_codes([0, 0], [0, 1], [0, 1], classes=2), DS)
-    with pytest.raises(EngineError, match="but one item with labels"):
-        kfold(fitted.tree_of(CrowdLabels.from_codes([0, 0], [0, 1], [0, 1], classes=2), DS, alone), folds=2)
-
-
-def test_a_fit_that_fails_names_what_was_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    refits = _refit.Refits(fitted.em().idata, "item", 0)
-
-    def fail(job: Any) -> Any:
-        raise EngineError("too few labels")
-
-    monkeypatch.setattr(refits, "_engine", type("Broken", (), {"run": staticmethod(fail)}))
-    with pytest.raises(EngineError, match="the fit without item 'b', 'c' failed: too few labels"):
-        refits.without(np.array([1, 2]), 0)
-
-
-def test_interrupts_are_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    refits = _refit.Refits(fitted.em().idata, "item", 0)
-    run = fitted.made_point(fitted.d1(), DS)
-    run = run._replace(status=run.status.__class__("interrupted", "Interrupted.", False))
-    monkeypatch.setattr(refits, "_engine", type("Slow", (), {"run": staticmethod(lambda job: run)}))
-    with pytest.raises(KeyboardInterrupt):
-        refits.without(np.array([1]), 0)
+    for folds in (2, 5):
+        with pytest.raises(EngineError, match="but one item with labels"):
+            kfold(fitted.tree_of(CrowdLabels.from_codes([0, 0], [0, 1], [0, 1], classes=2), DS, alone), folds=folds)
 
 
 def test_fits_that_do_not_converge_and_rough_values_are_told(monkeypatch: pytest.MonkeyPatch) -> None:

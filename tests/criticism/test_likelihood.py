@@ -8,12 +8,13 @@ import left_out
 import numpy as np
 import pytest
 import running
+import xarray as xr
 from conformance.toys import Ease, Groups, Guessing
 from scipy.special import gammaln, logsumexp
 
 import bayescrowd as bc
 from bayescrowd.criticism import likelihood
-from bayescrowd.criticism.likelihood import log_likelihood, log_prior
+from bayescrowd.criticism.likelihood import log_likelihood, log_prior, require_draws, total_log_likelihood
 from bayescrowd.data.labels import CrowdLabels
 from bayescrowd.errors import EngineError, LabelError, ModelError
 
@@ -131,6 +132,7 @@ def test_by_item_is_what_engines_store() -> None:
         tree = fitted.tree_of(labels, model, run, engine)
         stored = tree["log_likelihood"].dataset["labels_of_item"]
         assert log_likelihood(tree).equals(stored)
+        assert log_likelihood(tree).name == log_likelihood(tree, by="worker").name == "log_likelihood"
         computed = log_likelihood(tree.filter(lambda node: node.name != "log_likelihood"))
         np.testing.assert_allclose(computed, stored, rtol=1e-9, atol=1e-9)
         assert computed.coords["item"].equals(stored.coords["item"])
@@ -209,6 +211,34 @@ def test_what_does_not_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(EngineError, match=r"13 annotations under 20 draws .* \(draws=5\) or ask for by='item'"):
         log_likelihood(tree, by="annotation")
     log_likelihood(tree, by="worker")
+
+
+@pytest.mark.parametrize("draws", [slice(None), slice(None, None, 3)])
+def test_all_labels_together_need_no_memory(draws: slice, monkeypatch: pytest.MonkeyPatch) -> None:
+    bare = _tree(bc.IDBLA(n_levels=2), left_out.rich(), draws=7)
+    expected = log_likelihood(bare)[:, draws].sum("item")
+    run = fitted.made_run(left_out.rich(), bc.DawidSkene(), chains=2, draws=7)
+    stored = fitted.tree_of(left_out.rich(), bc.DawidSkene(), run, "nuts")
+    monkeypatch.setattr(likelihood, "MAX_BYTES", 1)
+    monkeypatch.setattr("bayescrowd.criticism._refit_pieces._CHUNK_BYTES", 200)
+    found = total_log_likelihood(bare, draws)
+    xr.testing.assert_allclose(found, expected)
+    assert found.dims == ("chain", "draw")
+    kept = stored["log_likelihood"].dataset["labels_of_item"][:, draws].sum("item")
+    assert total_log_likelihood(stored, draws).equals(kept)
+
+
+def test_draws_that_are_not_there() -> None:
+    require_draws(_tree(bc.DawidSkene(), left_out.rich()), "this needs")
+    with pytest.raises(EngineError, match="this needs draws of the parameters, and engine 'em' left a point estimate"):
+        require_draws(fitted.em().idata, "this needs")
+    bare = running.run(fitted.d1(), bc.DawidSkene(), "gibbs", draws=30, warmup=5, chains=2, keep=0)
+    tree = fitted.tree_of(fitted.d1(), bc.DawidSkene(), bare, "gibbs")
+    for ask in (log_prior, total_log_likelihood):
+        with pytest.raises(EngineError, match=r"none were kept \(keep=0\): fit again with keep=1000"):
+            ask(tree)
+    with pytest.raises(EngineError, match=r"\(keep=0\): use something else, or fit again"):
+        require_draws(tree, "this needs", "use something else, or ")
 
 
 def test_log_prior() -> None:

@@ -177,7 +177,7 @@ def test_refits_that_do_not_settle_are_told(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(_refit.Refits, "without", lambda self, pieces, key: held)
     found = loo(_gibbs(DS, left_out.strong), by="worker", refit=True)
     text = " ".join(found.advice)
-    assert "did not settle, without 'w" in text
+    assert "did not converge, without worker 'w" in text
     assert "rest on fewer than 25 effective draws" in text
 
 
@@ -251,7 +251,7 @@ def test_density_of_the_approximation_with_betas() -> None:
     run = fitted.made_run(labels, fitted.OneCoin(), chains=1, draws=30, independent=True)
     shapes = {"prevalence": np.array([3.0, 2.0]), "right_rate": np.array([[4.0, 1.0], [2.0, 5.0], [1.0, 1.0]])}
     tree = fitted.tree_of(labels, fitted.OneCoin(), run._replace(concentrations=shapes), "vb")
-    log_p, log_q = _correction(tree)
+    log_p, log_q = _correction(tree, log_likelihood(tree).sum("item"))
     for draw in range(30):
         value = {name: site[0, draw] for name, site in run.draws.items()}
         expected = dirichlet.logpdf(value["prevalence"] / value["prevalence"].sum(), shapes["prevalence"])
@@ -260,6 +260,20 @@ def test_density_of_the_approximation_with_betas() -> None:
         assert float(log_p[0, draw]) == pytest.approx(
             beta.logpdf(value["right_rate"], 4, 1).sum() + float(log_likelihood(tree)[0, draw].sum()), rel=1e-6
         )
+
+
+@pytest.mark.parametrize("by", ["item", "worker"])
+def test_approximations_are_evaluated_once(by: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from bayescrowd.criticism import loo as module
+
+    tree = bc.fit(left_out.small(), DS, engine="collapsed-vi", draws=100).idata
+    calls = []
+    for name in ("log_prior", "log_likelihood", "total_log_likelihood"):
+        whole = getattr(module, name)
+        counted = lambda *given, name=name, whole=whole, **more: (calls.append(name), whole(*given, **more))[1]
+        monkeypatch.setattr(module, name, counted)
+    estimate(tree, by=by)
+    assert sorted(calls) == ["log_likelihood", "log_prior", *(["total_log_likelihood"] if by == "worker" else [])]
 
 
 def test_refusals() -> None:

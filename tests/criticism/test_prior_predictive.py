@@ -163,7 +163,7 @@ def test_same_seed_same_numbers() -> None:
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        ("dawid", "there is no model 'dawid'; the models are 'dawid-skene'"),
+        ("dawid", "there is no model 'dawid'; did you mean 'dawid-skene'. The models are 'dawid-skene'"),
         (3, "model must be a model, its class or its name"),
         (None, "model must be a model, its class or its name"),
         (bc.DawidSkene(confusion_prior=-1.0), "must be positive"),

@@ -114,6 +114,19 @@ def test_many_splits_are_grouped_by_the_leading_share() -> None:
     assert sum(found.values()) == len(np.unique(made.item_code))
 
 
+def test_which_splits_are_unanimous() -> None:
+    plain = Splits(crowd(0))
+    assert plain.rows["split"][plain.unanimous].tolist() == [
+        split for split in plain.rows["split"] if split.endswith("-0")
+    ]
+    assert plain.unanimous.sum() == plain.rows["n_labels"].nunique()
+    pooled = Splits(crowd(1, items=30, rows=900, labels=5, workers=40))
+    assert pooled.rows["split"][pooled.unanimous].tolist() == ["all agree"]
+    # With one label value everybody agrees; the split has no second place to tell it from.
+    alone = Splits(CrowdLabels.from_codes([0, 0, 1, 1, 1], [0, 1, 0, 1, 2], [0] * 5, classes=["only"]))
+    assert alone.unanimous.tolist() == [True, True]
+
+
 def test_shares_of_labels() -> None:
     labels = crowd(2)
     statistic = Shares(labels)

@@ -28,9 +28,22 @@ def test_files_with_an_underscore_are_no_models():
     assert not any("template" in name for name in bayescrowd.models.names())
 
 
-def test_an_unknown_name_lists_the_known():
-    with pytest.raises(ModelError, match="'dawid-skeen'.*dawid-skene"):
-        bayescrowd.models.get("dawid-skeen")
+@pytest.mark.parametrize("ask", [bayescrowd.models.get, bayescrowd.models.resolve])
+def test_an_unknown_name_lists_the_known(ask):
+    with pytest.raises(ModelError, match="'dawid-skeen'; did you mean 'dawid-skene'. The models are 'dawid-skene'"):
+        ask("dawid-skeen")
+    with pytest.raises(ModelError, match="no model 'xyz'; the models are 'dawid-skene'"):
+        ask("xyz")
+
+
+def test_a_model_its_class_and_its_name_are_the_same():
+    kind = bayescrowd.models.get("idbla")
+    model = kind(n_levels=2)
+    assert bayescrowd.models.resolve(model) is model
+    assert bayescrowd.models.resolve(kind) == bayescrowd.models.resolve("idbla") == kind()
+    for nonsense in (None, 3, Model, int, ["idbla"]):
+        with pytest.raises(ModelError, match="model must be a model, its class or its name"):
+            bayescrowd.models.resolve(nonsense)
 
 
 @pytest.fixture
