@@ -8,6 +8,7 @@ import xarray as xr
 
 from bayescrowd.decisions.arguments import check_refits, check_seed
 from bayescrowd.decisions.confusions import averaged, confusion, confusion_draws, interval_bounds, parameters_of
+from bayescrowd.decisions.spammers import spammer_evidence, with_spammers
 from bayescrowd.errors import EngineError
 from bayescrowd.inference import names as engine_names
 from bayescrowd.results.tree import estimates_by, ids, json_attribute, n_labels_of, parameter_group
@@ -64,11 +65,13 @@ def workers(tree: xr.DataTree, *, interval: float = 0.89, bootstrap: int | None 
     DataFrame by worker
         ``n_labels``; ``accuracy``: sum over classes of prevalence x confusion diagonal, with ``accuracy_lower`` and
         ``accuracy_upper``; ``informativeness``: mutual information of label and class in bits (a consistent inverter is
-        as informative as an expert, a spammer near 0); ``p_spammer``: P(informativeness < .05 bit); ``p_adversary``:
-        P(accuracy < 1 / number of classes). Posterior means over draws. Where the engine gives no draws, intervals and
-        probabilities are NaN and ``attrs["intervals"]`` says why. Where the method has no confusion matrices, accuracy
-        is its own where it gives one, else the share of the worker's labels that agree with the classes found, as
-        ``attrs["accuracy"]`` says; what else the method says of workers follows in columns of its own.
+        as informative as an expert, a spammer near 0); ``p_spammer``: P(informativeness < .05 bit), where before any
+        label one worker in ten is taken to label at random (`bayescrowd.decisions.spammers`; from a bootstrap: the
+        share of the refits); ``p_adversary``: P(accuracy < 1 / number of classes). Posterior means over draws. Where
+        the engine gives no draws, intervals and probabilities are NaN and ``attrs["intervals"]`` says why. Where the
+        method has no confusion matrices, accuracy is its own where it gives one, else the share of the worker's labels
+        that agree with the classes found, as ``attrs["accuracy"]`` says; what else the method says of workers follows
+        in columns of its own.
 
     Raises
     ------
@@ -127,7 +130,10 @@ def workers(tree: xr.DataTree, *, interval: float = 0.89, bootstrap: int | None 
     report["accuracy_lower"], report["accuracy_upper"] = lower, upper
     report["informativeness"] = found.informativeness.mean(axis=0)
     chance = 1 / n_classes
-    report["p_spammer"] = nothing if spread is None else (spread.informativeness < SPAMMER_BITS).mean(axis=0)
+    report["p_spammer"] = nothing
+    if spread is not None:
+        little = (spread.informativeness < SPAMMER_BITS).mean(axis=0)
+        report["p_spammer"] = with_spammers(little, spammer_evidence(tree) if spread is found else None)
     # A hair below chance is rounding, not malice.
     report["p_adversary"] = nothing if spread is None else (spread.accuracy < chance - 1e-9).mean(axis=0)
     report.attrs["intervals"] = reason

@@ -129,8 +129,9 @@ class Answers:
         -------
         DataFrame by worker
             ``n_labels``, ``accuracy``, ``accuracy_lower``, ``accuracy_upper``, ``informativeness`` (bits that a label
-            tells about the class), ``p_spammer`` (P(informativeness < .05)), ``p_adversary`` (P(accuracy < chance)).
-            Without draws the intervals are NaN and ``attrs["intervals"]`` says why.
+            tells about the class), ``p_spammer`` (P(informativeness < .05), one worker in ten being taken to label at
+            random before any label is seen), ``p_adversary`` (P(accuracy < chance)). Without draws the intervals are
+            NaN and ``attrs["intervals"]`` says why.
 
         Raises
         ------

@@ -7,7 +7,7 @@ import pytest
 
 import bayescrowd as bc
 from bayescrowd.data.labels import CrowdLabels
-from bayescrowd.decisions.workers import confusion, score_tables, scores, workers
+from bayescrowd.decisions.workers import confusion, roles, score_tables, scores, workers
 from bayescrowd.errors import LabelError, ModelError
 
 
@@ -131,7 +131,8 @@ def test_an_inverter_is_an_adversary_and_no_spammer() -> None:
     run.draws["confusion"][:, :, 2] = [[0.9, 0.1], [0.1, 0.9]]
     run.draws["prevalence"][:] = 0.5
     report = workers(fitted.tree_of(labels, fitted.r31(), run))
-    assert report["p_spammer"].tolist() == [1, 0, 0]
+    assert report["p_spammer"].iloc[0] == 1
+    assert roles(report).tolist() == ["spammer", "adversary", "worker"]
     assert report["p_adversary"].tolist() == [0, 1, 0]
 
 
