@@ -30,8 +30,14 @@ _MUCH = 0.8
 TOO_LARGE = "the confusion matrices of so many workers, classes and labels would not fit in memory"
 
 _FEW_ITEMS = 30
+_ENOUGH_ITEMS = 50
+_MISSES = (
+    "Without known classes the interval misses now and then: on 30 real sets with known classes it held the value by "
+    "these in 25, and missed it by less than a tenth in 5."
+)
 _FEWEST_SHARED = 2
 _SHOWN = 5
+_IN_SHORT = 3
 _GOLD = "Give the true class of some 50 items, chosen at random, as gold or to fit.dependence(truth): that measures it."
 _OVERLAP = "Let two or more workers label the same items: errors can only be compared there."
 _MORE_KNOWN = "Give the true class of more items: errors may show there."
@@ -91,16 +97,25 @@ def remedies(basis: str, size: float, worth: Worth, has_levels: bool) -> list[st
         return []
     said = [_GOLD] if basis == "labels" else []
     effective = effective_size(size, worth.correlation)
-    if effective < _MUCH * size:
-        model = "" if has_levels else "; or let the model know that some items are harder, bc.IDBLA()"
-        by = "If that estimate is right, class" if basis == "labels" else "Class"
-        said.append(
-            f"{by} probabilities that count every label in full are too sure. Ask workers who err on other items "
-            "(other people, other models, other instructions) rather than more of the same; give every label the "
-            f"weight {effective / size:.2g} ({_short(effective)} / {_short(size)}), so that {_short(size)} labels "
-            f"count as {_short(effective)}, in fit.predict(labels with that weight), not in the fit itself, which "
-            f"would then learn less of the workers{model}."
-        )
+    if effective >= _MUCH * size:
+        return said
+    if _short(effective_size(size, worth.lower)) == _short(size):
+        if basis != "labels":
+            enough = " (50 or more)" if worth.n_items < _ENOUGH_ITEMS else ""
+            said.append(
+                f"The whole panel is within the interval: give more known classes{enough} before anything is weighed "
+                "down."
+            )
+        return said
+    model = "" if has_levels else "; or let the model know that some items are harder, bc.IDBLA()"
+    by = "If that estimate is right, class" if basis == "labels" else "Class"
+    said.append(
+        f"{by} probabilities that count every label in full are too sure. Ask workers who err on other items "
+        "(other people, other models, other instructions) rather than more of the same; give every label the "
+        f"weight {effective / size:.2g} ({_short(effective)} / {_short(size)}), so that {_short(size)} labels "
+        f"count as {_short(effective)}, in fit.predict(labels with that weight), not in the fit itself, which "
+        f"would then learn less of the workers{model}."
+    )
     return said
 
 
@@ -182,10 +197,13 @@ def pair_sentences(meetings: Meetings, scores: PairScores, any_copies: bool, bas
         said.append(f"{count_of(few, 'pair')} with fewer than {FEWEST_COMMON} {kind} could not be judged.")
     rest = len(meetings.first) - few - n_judged
     if rest:
-        said.append(f"{count_of(rest, 'pair')} with fewer {kind} {_were(rest)} not judged, to save time.")
+        said.append(
+            f"{count_of(rest, 'pair')} with fewer {kind} {'was' if rest == 1 else 'were'} not judged, to save time."
+        )
     part = int((np.isfinite(scores.excess) & (meetings.n_met < meetings.n_common)).sum())
     if part:
-        said.append(f"{count_of(part, 'pair')} {_were(part)} judged on part of their {kind} only, to save time.")
+        were = "was" if part == 1 else "were"
+        said.append(f"{count_of(part, 'pair')} {were} judged on part of their {kind} only, to save time.")
     if meetings.n_pairs > len(meetings.first):
         said.append(f"Of {meetings.n_pairs:,} pairs the {len(meetings.first):,} with the most {kind} are listed.")
     return said
@@ -194,8 +212,7 @@ def pair_sentences(meetings: Meetings, scores: PairScores, any_copies: bool, bas
 def findings(
     workers: pd.Index,
     groups: Sequence[np.ndarray],
-    meetings: Meetings,
-    scores: PairScores,
+    basis: str,
     worth: Worth | None,
     size: float,
     interval: float,
@@ -204,8 +221,10 @@ def findings(
 
     Parameters
     ----------
-    workers, groups, meetings, scores
+    workers, groups
         As `copy_sentences`.
+    basis : str
+        ``"gold"`` or ``"labels"``.
     worth : Worth or None
         By gold, where there is enough.
     size : float
@@ -220,8 +239,8 @@ def findings(
     """
     found = []
     if groups:
-        text = " ".join(copy_sentences(workers, groups, meetings, scores))
-        what = "keep one worker of each group, or weigh its labels down; fit.dependence() has the pairs"
+        text = _copies_in_short(workers, groups, basis)
+        what = "keep one worker of each group, or weigh its labels down; fit.dependence() has groups, weights and pairs"
         found.append(Finding("caution", "copying", text, what))
     # Even the upper end of the interval is less than half of the panel.
     if worth is not None and effective_size(size, worth.lower) < size / 2:
@@ -246,8 +265,8 @@ def of_skipped(n_labels: int, is_small: bool) -> Finding:
 def of_little_gold(n_gold: int, enough: int) -> str:
     """Say that there is gold, but too little to measure by."""
     return (
-        f"{count_of(n_gold, 'gold item')} with labels of two workers are too few to measure by ({enough} would be "
-        "enough); they are kept in their class."
+        f"{count_of(n_gold, 'gold item')} with labels of two workers {'is' if n_gold == 1 else 'are'} too few to "
+        f"measure by ({enough} would be enough); what is gold is kept in its class."
     )
 
 
@@ -256,7 +275,20 @@ def of_part(part: Panel, whole: Panel, basis: str) -> str:
     what = "Computed from" if basis == "labels" else "Copies beyond the items of known class were looked for in"
     return (
         f"{what} {part.n_items:,} of {count_of(whole.n_items, 'item')}, drawn at random, to save time "
-        f"({len(part.item):,} labels)."
+        f"({count_of(len(part.item), 'label')})."
+    )
+
+
+def _copies_in_short(workers: pd.Index, groups: Sequence[np.ndarray], basis: str) -> str:
+    """Name a few members of a few groups."""
+    by = "by the labels alone" if basis == "labels" else "by gold and labels"
+    who = ", ".join(f"({shorten(workers[group], _IN_SHORT)})" for group in groups[:_IN_SHORT])
+    if len(groups) > _IN_SHORT:
+        who += f" and {count_of(len(groups) - _IN_SHORT, 'further group')}"
+    who = f"{len(groups)} groups of workers, {who}," if len(groups) > 1 else who[1:-1]
+    return (
+        f"{who} say the same far more often than the class explains, and than others do ({by}): they copy each other, "
+        "or a common source."
     )
 
 
@@ -277,13 +309,14 @@ def _measured(basis: str, size: float, worth: Worth, interval: float) -> list[st
     effective, least, most = _sizes(size, worth)
     level = f"{100 * interval:g} %"
     if worth.correlation <= 0:
+        but = ", but so few items cannot rule it out" if least < _MUCH * size else ""
         said = [
-            f"Workers show no sign of erring together: {_labels(size)} are worth as many independent ones (at least "
+            f"Workers show no sign of erring together{but}: {_labels(size)} worth as many independent ones (at least "
             f"{_short(least)}, {level} interval), {by}."
         ]
     else:
         said = [
-            f"{_labels(size)} are worth about {_short(effective)} independent {_ones(effective)} ({_short(least)} to "
+            f"{_labels(size)} worth about {_short(effective)} independent {_ones(effective)} ({_short(least)} to "
             f"{_short(most)}, {level} interval), {by}."
         ]
     chance = ", which may be chance" if worth.lower <= 0 < worth.correlation else ""
@@ -307,34 +340,38 @@ def _caveats(basis: str, n_items: int, worth: Worth) -> list[str]:
 
 def _by_labels(size: float, worth: Worth, interval: float) -> list[str]:
     effective, least, most = _sizes(size, worth)
-    level = f"{100 * interval:g} %"
-    unseen = "Errors that all workers always make alike leave no trace in labels."
     one = (
         "If workers share what misleads them so far that all labels of an item tell no more than one of them, the "
         f"panel is worth {_short(effective_size(size, worth.as_one))}."
     )
-    if worth.hard is None:
-        seem = "workers seem to err independently: " if effective >= _MUCH * size else ""
-        return [
-            f"By the labels alone, {seem}{_labels(size)} are worth about {_short(effective)} independent "
-            f"{_ones(effective)} ({_short(least)} to {_short(most)}, {level} interval). That takes the fitted classes "
-            "to be right, which is a prior: labels cannot tell.",
-            "No kind of items shows on which labels agree much less than on others.",
-            f"{one} {unseen}",
-        ]
-    right, wrong = (_short(effective_size(size, value)) for value in (worth.right, worth.wrong))
-    share, agree = f"{100 * worth.hard.hard_share:.0f} %", f"{100 * worth.agreement:.0f} %"
-    return [
-        f"By the labels alone, {_labels(size)} are worth something between {_short(least)} and {_short(most)} "
-        f"independent ones ({level} interval). About {_short(effective)} is what a prior makes of it: labels cannot "
-        "tell.",
-        f"On about {share} of the items labels agree much less than on the others: {agree} of them name the class "
-        f"that is taken for true. If that is right, the panel is worth {right}; if it is wrong there, workers err "
-        f"together, and the panel is worth {wrong}. The labels look the same.",
-        f"{one} {unseen}",
-        "The estimate takes the class of such items to be wrong as often as a single label differs from it: "
-        f"{100 * (1 - worth.agreement):.0f} %.",
+    unseen = "Errors that all workers always make alike leave no trace in labels."
+    said = [
+        f"By the labels alone, {_labels(size)} worth something between {_short(least)} and {_short(most)} independent "
+        f"ones ({100 * interval:g} % interval). About {_short(effective)} is what a prior makes of it: labels cannot "
+        "tell."
     ]
+    if worth.hard is None:
+        said += [
+            "No kind of items shows on which labels agree much less than on others. That is no sign that workers err "
+            "independently: errors that they make alike look like right answers.",
+            f"{one} {unseen}",
+            "The estimate takes the classes that labels lead to for right.",
+        ]
+    else:
+        share, agree = (f"{100 * part:.0f} %" for part in (worth.hard.hard_share, worth.agreement))
+        right, fewest, largest = (
+            _short(effective_size(size, value)) for value in (worth.right, worth.most, worth.least)
+        )
+        said += [
+            f"On about {share} of the items labels agree much less than on the others: {agree} of them name the class "
+            f"that is taken for true. If that is always right, the panel is worth {right}; if not, workers err "
+            f"together there, and the panel is worth {fewest} to {largest}, by how often it is wrong. The labels look "
+            "the same.",
+            f"{one} {unseen}",
+            "The estimate takes the class of such items to be wrong as often as a single label differs from it: "
+            f"{100 * (1 - worth.agreement):.0f} %.",
+        ]
+    return [*said, _MISSES]
 
 
 def _sizes(size: float, worth: Worth) -> tuple[float, float, float]:
@@ -344,11 +381,7 @@ def _sizes(size: float, worth: Worth) -> tuple[float, float, float]:
 
 
 def _labels(size: float) -> str:
-    return f"{_short(size)} labels per item"
-
-
-def _were(number: int) -> str:
-    return "was" if number == 1 else "were"
+    return "1 label per item is" if _short(size) == "1" else f"{_short(size)} labels per item are"
 
 
 def _ones(number: float) -> str:

@@ -20,6 +20,7 @@ __all__ = [
     "SharedErrors",
     "correlation_interval",
     "correlation_of",
+    "correlations_of",
     "error_rates",
     "fits_in_memory",
     "log_effect",
@@ -355,14 +356,20 @@ def correlation_interval(
     # With few units the resampled ratios are too few to trust: never narrower than the normal interval.
     z = float(ndtri((1 + interval) / 2))
     low, high = min(float(low), -z), max(float(high), z)
-    bounds = np.exp(effect[0] - error[0] * np.array([high, low]))
-    lower, upper = np.clip((bounds - 1) / (size - 1), -1.0, 1.0)
+    lower, upper = correlations_of(effect[0] - error[0] * np.array([high, low]), size)
     return float(lower), float(upper)
 
 
 def log_effect(correlation: np.ndarray, size: float) -> np.ndarray:
     """Logarithm of the design effect of correlations, kept finite."""
     return np.log(np.maximum(1 + (size - 1) * correlation, _LEAST_EFFECT))
+
+
+def correlations_of(effect: np.ndarray, size: float) -> np.ndarray:
+    """Correlations, from -1 to 1, of logarithms of design effects; the inverse of `log_effect`."""
+    # Few items have standard errors without limit: one that is beyond the whole panel is enough.
+    effect = np.minimum(effect, np.log(size) + 1.0)
+    return np.asarray(np.clip((np.exp(effect) - 1) / (size - 1), -1.0, 1.0))
 
 
 def _effect_of_items(

@@ -18,7 +18,14 @@ from bayescrowd.criticism._kinds import (
     reading,
     with_hard_kind,
 )
-from bayescrowd.criticism._panel import Panel, correlation_interval, correlation_of, log_effect, shared_errors
+from bayescrowd.criticism._panel import (
+    Panel,
+    correlation_interval,
+    correlation_of,
+    correlations_of,
+    log_effect,
+    shared_errors,
+)
 from bayescrowd.results.words import count_of
 
 __all__ = ["Worth", "by_known_classes", "by_labels_alone", "effective_size", "unknown_worth"]
@@ -46,9 +53,11 @@ class Worth:
         Why it cannot be told; empty where it can.
     hard : Consensus or None
         From labels alone: ordinary and hard items, where labels show hard ones beyond chance.
-    right, wrong : float
-        From labels alone: correlation if most labels are right on hard items (everywhere, if there are none), and the
-        largest if they are wrong on a part or all of them.
+    right : float
+        From labels alone: correlation if most labels are right on hard items (everywhere, if there are none).
+    most, least : float
+        From labels alone: the largest and the least correlation by how often they are wrong on hard items, from never
+        to always, the estimate among them.
     as_one : float
         From labels alone: correlation if all labels of an item tell as much as one.
     agreement : float
@@ -62,7 +71,8 @@ class Worth:
     why_not: str = ""
     hard: Consensus | None = None
     right: float = float("nan")
-    wrong: float = float("nan")
+    most: float = float("nan")
+    least: float = float("nan")
     as_one: float = float("nan")
     agreement: float = float("nan")
 
@@ -156,7 +166,7 @@ def by_labels_alone(panel: Panel, one: Consensus, size: float, interval: float, 
     low, high = int(np.nanargmin(ends)), int(np.nanargmax(ends))
     reach = float(ndtri((1 + interval) / 2)) * _spread(panel, fitted, (low, high), size, random)
     effects = log_effect(ends[[low, high]], size) + np.array([-1.0, 1.0]) * reach
-    lower, upper = np.clip((np.exp(effects) - 1) / (size - 1), -1.0, 1.0)
+    lower, upper = correlations_of(effects, size)
     return Worth(
         correlation,
         min(float(lower), correlation),
@@ -164,7 +174,8 @@ def by_labels_alone(panel: Panel, one: Consensus, size: float, interval: float, 
         panel.n_items,
         hard=two if established else None,
         right=float(ends[0]),
-        wrong=float(np.nanmax(ends[:-1])),
+        most=max(float(np.nanmax(ends[:-1])), correlation),
+        least=min(float(np.nanmin(ends[:-1])), correlation),
         as_one=float(ends[-1]),
         agreement=agreement,
     )
@@ -220,7 +231,8 @@ def _too_little(panel: Panel) -> str:
     n_enough = int((answers >= _FEWEST_ANSWERS).sum())
     if n_enough < _FEWEST_ITEMS:
         return (
-            f"labels alone need at least {_FEWEST_ITEMS} items with labels of three workers, and there are {n_enough}"
+            f"labels alone need at least {_FEWEST_ITEMS} items with labels of three workers, and there "
+            f"{'is' if n_enough == 1 else 'are'} {n_enough}"
         )
     if (panel.votes() > 0).sum(axis=1).max() <= 1:
         return "all workers agree on every item: whether they copy or know, their labels look the same"

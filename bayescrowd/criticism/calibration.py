@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bayescrowd.criticism._calibration_report import Calibration, sentences, verdict_on
+from bayescrowd.criticism._calibration_report import FEWEST, Calibration, sentences, verdict_on
 from bayescrowd.criticism._scoring import (
     SMALLEST,
     SURE,
@@ -53,7 +53,8 @@ def calibration(
 
     Bins hold as many items each as ties allow. Intervals are Wilson's for shares of items (``accuracy``,
     ``confidently_wrong``, recall, precision) and otherwise from 2000 bootstrap resamples of the items. A resample adds
-    scatter between bins, so the intervals of scores from bins are moved back by what it adds. Even right
+    scatter between bins, so the intervals of scores from bins are moved back by what it adds. Fewer than 10 items
+    cannot be resampled: these intervals are NaN then, and there is no verdict. Even right
     probabilities scatter: compare such scores with their ``expected``.
 
     Parameters
@@ -131,7 +132,7 @@ def calibration(
     value = scores({name: part.sum(axis=0, keepdims=True) for name, part in sums.items()})
     overall = _table(value[0], [part for part, _ in replicates], found, interval, chance)
     by_class = _by_class(value[1], [part for _, part in replicates], found, interval, chance, classes)
-    lower, upper = _temperatures(np.concatenate(temperatures), temperature.value, interval)
+    lower, upper = _temperatures(np.concatenate(temperatures), temperature.value, len(items), interval)
     result = Calibration(
         scores=overall,
         by_class=by_class,
@@ -145,7 +146,7 @@ def calibration(
         n_clipped=int((probability[np.arange(len(items)), found.truth] < SMALLEST).sum()),
         sure_mistakes=_mistakes(found, items, classes),
         sentences=(),
-        verdict=verdict_on(float(overall["value"].to_numpy()[overall.index.get_loc("accuracy")]), chance),
+        verdict=verdict_on(float(overall["value"].to_numpy()[overall.index.get_loc("accuracy")]), chance, len(items)),
     )
     return dataclasses.replace(result, sentences=sentences(tree, result, chance, notes))
 
@@ -157,11 +158,13 @@ def _check_bins(bins: Any) -> int:
 
 
 def _bounds(
-    name: str, value: np.ndarray, replicates: np.ndarray, n: np.ndarray, interval: float
+    name: str, value: np.ndarray, replicates: np.ndarray, n: np.ndarray, n_items: int, interval: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Interval of one score; ``value`` [...], ``replicates`` [resample, ...], ``n`` what a share is a share of."""
     if name in _SHARES:
         return wilson(np.where(n > 0, value, 0.0) * n, n, interval)
+    if n_items < FEWEST:
+        return np.full_like(value, np.nan), np.full_like(value, np.nan)
     if name in _FROM_BINS:
         replicates = replicates - (replicates.mean(axis=0) - value)
         if name != "within_bins":
@@ -176,7 +179,7 @@ def _table(value: Sums, replicates: list[Sums], found: Forecasts, interval: floa
     n = np.array([float(len(found.truth))])
     for name, one in value.items():
         every = np.concatenate([part[name] for part in replicates])[:, None]
-        lower, upper = _bounds(name, one, every, n, interval)
+        lower, upper = _bounds(name, one, every, n, len(found.truth), interval)
         rows[name] = (one[0], lower[0], upper[0], chance.overall[name])
     table = pd.DataFrame.from_dict(rows, orient="index", columns=["value", "lower", "upper", "expected"])
     return table.rename_axis("score")
@@ -193,7 +196,8 @@ def _by_class(
     columns |= {name: value[name][0] for name in ("prevalence", "prevalence_expected")}
     for name in _COLUMNS:
         every = np.concatenate([part[name] for part in replicates])
-        lower, upper = _bounds(name, value[name][0], every, of_what.get(name, everything), interval)
+        of = of_what.get(name, everything)
+        lower, upper = _bounds(name, value[name][0], every, of, len(found.truth), interval)
         columns |= {name: value[name][0], f"{name}_lower": lower, f"{name}_upper": upper}
         if name == "calibration_error":
             columns["calibration_error_expected"] = chance.calibration_error
@@ -232,8 +236,8 @@ def _mistakes(found: Forecasts, items: pd.Index, classes: pd.Index) -> pd.DataFr
     )
 
 
-def _temperatures(replicates: np.ndarray, value: float, interval: float) -> tuple[float, float]:
-    if np.isnan(value):
+def _temperatures(replicates: np.ndarray, value: float, n_items: int, interval: float) -> tuple[float, float]:
+    if np.isnan(value) or n_items < FEWEST:
         return np.nan, np.nan
     smallest, largest = TEMPERATURES
     bounds = []

@@ -11,7 +11,7 @@ import xarray as xr
 
 from bayescrowd.criticism import _dependence_words as words
 from bayescrowd.criticism._copying import Links, Verdict, by_consensus, copies, together
-from bayescrowd.criticism._pairs import MOST_PAIRS, Meetings, PairScores, by_truth, meetings_of, unknown_scores
+from bayescrowd.criticism._pairs import Meetings, PairScores, by_truth, meetings_of, unknown_scores
 from bayescrowd.criticism._panel import Panel, fits_in_memory, panel_of
 from bayescrowd.criticism._worth import Worth, by_known_classes, by_labels_alone, effective_size, unknown_worth
 from bayescrowd.criticism.known import known_classes
@@ -24,7 +24,6 @@ __all__ = ["Dependence", "dependence", "of_dependence"]
 _FEWEST_GOLD = 10
 _MOST_LABELS = 300_000
 _MOST_IN_DIAGNOSIS = 100_000
-_PAIRS_IN_DIAGNOSIS = 2000
 _SHOWN = 10
 _INTERVAL = 0.89
 """Probability of the interval of a diagnosis."""
@@ -209,8 +208,8 @@ def of_dependence(tree: xr.DataTree, seed: int = 0) -> list[Finding]:
     Returns
     -------
     list of Finding
-        Cautions. To stay quick it looks at the 2,000 pairs with the most common items, and at nothing where there are
-        more than 100,000 labels; then a note says so.
+        Cautions, of the same groups that `dependence` finds without ``truth``. To stay quick it looks at nothing where
+        there are more than 100,000 labels; then a note says so.
 
     Raises
     ------
@@ -228,10 +227,11 @@ def of_dependence(tree: xr.DataTree, seed: int = 0) -> list[Finding]:
     if basis == "gold":
         of_known = panel.only(panel.known >= 0)
         worth = by_known_classes(of_known, panel.size, _INTERVAL, random)
-        found = _from_known(of_known, panel, random, _PAIRS_IN_DIAGNOSIS)
+        found = _from_known(of_known, panel, random)
     else:
-        found = _from_consensus(panel, random, _PAIRS_IN_DIAGNOSIS)
-    return words.findings(ids(tree, "worker"), found.groups, found.meetings, found.scores, worth, panel.size, _INTERVAL)
+        meetings = meetings_of(panel, random)
+        found = _judged(panel, meetings, by_consensus(panel, meetings))
+    return words.findings(ids(tree, "worker"), found.groups, basis, worth, panel.size, _INTERVAL)
 
 
 def _known(tree: xr.DataTree, truth: Any) -> _Known:
@@ -257,25 +257,20 @@ def _from_labels(panel: Panel, size: float, interval: float, random: np.random.G
     return _judged(panel, meetings, verdict), worth
 
 
-def _from_consensus(panel: Panel, random: np.random.Generator, most_pairs: int) -> _Pairs:
-    meetings = meetings_of(panel, random, most_pairs)
-    return _judged(panel, meetings, by_consensus(panel, meetings))
-
-
 def _judged(panel: Panel, meetings: Meetings, verdict: Verdict) -> _Pairs:
     groups = _groups(panel, [(meetings, verdict.scores.correlation, verdict.copies)])
     return _Pairs(meetings, verdict.scores, groups)
 
 
-def _from_known(of_known: Panel, panel: Panel, random: np.random.Generator, most_pairs: int = MOST_PAIRS) -> _Pairs:
+def _from_known(of_known: Panel, panel: Panel, random: np.random.Generator) -> _Pairs:
     """Score pairs on items of known class; look for copies among all labels too, where there are more."""
-    meetings = meetings_of(of_known, random, most_pairs)
+    meetings = meetings_of(of_known, random)
     if not panel.is_small:
         return _Pairs(meetings, unknown_scores(meetings), [])
     scores = by_truth(of_known, meetings)
     links = [(meetings, scores.correlation, copies(scores))]
     if (panel.known < 0).any():
-        every = meetings_of(panel, random, most_pairs)
+        every = meetings_of(panel, random)
         verdict = by_consensus(panel, every)
         links.append((every, verdict.scores.correlation, verdict.copies))
     return _Pairs(meetings, scores, _groups(panel, links))

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from bayescrowd.data.columns import as_mapping
 from bayescrowd.errors import LabelError, problems_message, shorten
 from bayescrowd.results.tree import ids, values
 from bayescrowd.results.words import count_of
@@ -80,7 +81,10 @@ def known_classes(tree: xr.DataTree, truth: Any = None) -> tuple[np.ndarray, lis
     code[position[usable]] = code_of[usable]
     clash = np.unique(position[usable][code[position[usable]] != code_of[usable]])
     if len(clash):
-        problems.append(f"{count_of(len(clash), 'item')} have two classes: {shorten(items[clash], _SHOWN)}. Keep one.")
+        have = "has" if len(clash) == 1 else "have"
+        problems.append(
+            f"{count_of(len(clash), 'item')} {have} two classes: {shorten(items[clash], _SHOWN)}. Keep one."
+        )
     if problems:
         raise LabelError(problems_message("cannot score against this truth", problems))
     return code, notes
@@ -93,7 +97,8 @@ def _given(truth: Any) -> tuple[pd.Index, pd.Index, list[str]]:
     elif isinstance(truth, Mapping):
         pairs = list(truth.items())
     else:
-        raise LabelError(f"truth must be a Series or dict item -> class, not a {type(truth).__name__}")
+        remedy = f": pass {as_mapping('truth', truth.columns)}" if isinstance(truth, pd.DataFrame) else ""
+        raise LabelError(f"truth must be a Series or dict item -> class, not a {type(truth).__name__}{remedy}")
     known = [(item, value) for item, value in pairs if not _is_missing(value)]
     n_missing = len(pairs) - len(known)
     notes = [f"{count_of(n_missing, 'item')} without a known class left out."] if n_missing else []

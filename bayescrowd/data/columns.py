@@ -8,6 +8,7 @@ __all__ = [
     "NAMES",
     "OPTIONAL",
     "REQUIRED",
+    "as_mapping",
     "candidates",
     "find",
     "is_aside",
@@ -100,6 +101,35 @@ def candidates(role: str, columns: Iterable[Hashable]) -> list[Hashable]:
         if hits:
             return hits
     return []
+
+
+def as_mapping(name: str, columns: Iterable[Hashable]) -> str:
+    """Write down how a table of known classes becomes a Series item -> class.
+
+    Parameters
+    ----------
+    name : str
+        Name of the table.
+    columns : iterable
+        Its columns; those of items and classes are found by their usual names, or else by their order.
+
+    Returns
+    -------
+    str
+        An expression.
+
+    Examples
+    --------
+    >>> as_mapping("truth", ["item", "label"]), as_mapping("truth", ["label"])
+    ("truth.set_index('item')['label']", "truth['label']")
+    """
+    every = list(columns)
+    if len(every) == 1:  # items are its index
+        return f"{name}[{every[0]!r}]"
+    item = [*candidates("item", every), *every, "item"][0]
+    rest = [column for column in every if column != item]
+    label = [*(column for role in ("truth", "gold", "label") for column in candidates(role, rest)), *rest, "label"][0]
+    return f"{name}.set_index({item!r})[{label!r}]"
 
 
 def recognised(role: str, columns: Iterable[Hashable]) -> list[Hashable]:

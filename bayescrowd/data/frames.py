@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from bayescrowd.data.build import Known, Options, assemble, known_by_item, known_by_row
-from bayescrowd.data.columns import OPTIONAL, REQUIRED, candidates, find, looks_like_id, recognised
+from bayescrowd.data.columns import OPTIONAL, REQUIRED, as_mapping, candidates, find, looks_like_id, recognised
 from bayescrowd.data.declared import list_declared
 from bayescrowd.data.encode import Encoded, declare, encode
 from bayescrowd.data.validate import Report, as_list, count_of, locate_in
@@ -160,7 +160,7 @@ def role_columns(frame: pd.DataFrame, names: Mapping[str, Any], report: Report) 
                 )
                 continue
         except TypeError:
-            report.problems.append(f"{role}={name!r:.80} is no column name.")
+            report.problems.append(_no_name(role, name))
             continue
         if isinstance(column, pd.DataFrame):
             report.problems.append(
@@ -173,6 +173,13 @@ def role_columns(frame: pd.DataFrame, names: Mapping[str, Any], report: Report) 
             report.problems.append(f"column {name!r} is taken twice: as the {other} and as the {role}; name another.")
         found[role] = column.rename(name)
     return found
+
+
+def _no_name(role: str, given: object) -> str:
+    """Say that this names no column; a table of known classes can be made a Series."""
+    if isinstance(given, pd.DataFrame) and role in ("gold", "truth"):
+        return f"{role} is a DataFrame, not a Series item -> class: pass {as_mapping(role, given.columns)}."
+    return f"{role}={given!r:.80} is no column name."
 
 
 def _notice(frame: pd.DataFrame, columns: Mapping[str, pd.Series], report: Report) -> None:
@@ -232,6 +239,9 @@ def wide_fields(
     sides: dict[str, pd.Series] = dict(sided or {})
     for role, given in (("gold", gold), ("truth", truth)):
         if given is not None and not isinstance(given, (Mapping, pd.Series)):
+            if isinstance(given, pd.DataFrame):
+                report.problems.append(_no_name(role, given))
+                continue
             if (
                 not pd.api.types.is_hashable(given)
                 or given not in frame.columns

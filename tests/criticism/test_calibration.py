@@ -404,7 +404,7 @@ def test_faults_of_the_truth_are_listed_at_once():
         calibration(tree, {"0": "no"})
     with pytest.raises(LabelError, match="types differ: bool here, str in the fit"):
         calibration(tree_with(p, truth, classes=["False", "True"]), {0: True})
-    with pytest.raises(LabelError, match="Series or dict"):
+    with pytest.raises(LabelError, match=r"Series or dict.*pass truth\['truth'\]"):
         calibration(tree, pd.DataFrame({"truth": ["no"]}))
     with pytest.raises(LabelError, match="it is empty"):
         calibration(tree, {})
@@ -477,12 +477,50 @@ def test_same_seed_same_numbers():
     assert first.scores["value"].equals(other.scores["value"])
 
 
-@pytest.mark.parametrize("n_items", [1, 2])
+@pytest.mark.parametrize("n_items", [1, 2, 9])
 def test_hardly_any_items(n_items):
-    found = calibration(tree_with(np.tile([0.8, 0.2], (n_items, 1)), np.zeros(n_items, int)))
-    assert found.n_items == n_items
-    assert any("So few items say little" in text for text in found.sentences)
-    assert found.scores.at["accuracy", "lower"] < 0.6
+    for truth in (0, 1):
+        found = calibration(tree_with(np.tile([0.99, 0.01], (n_items, 1)), np.full(n_items, truth)))
+        assert found.n_items == n_items
+        text = "\n".join(found.sentences)
+        assert "So few items say little: most intervals cannot be told" in text
+        assert f"{n_items} item{'s are' if n_items > 1 else ' is'} too few to tell whether it is too sure" in text
+        assert f"a bin of the curve holds {n_items} item" in text
+        assert "1 items" not in text
+        assert "nan" not in text
+        for word in ("overconfident", "worse than a coin", "chance explains", "temperature", "What to do"):
+            assert word not in text
+        assert found.verdict == 0
+        # Nine alike have no spread, and a resample of them no width: shares have Wilson's intervals, others none.
+        bounds = found.scores[["lower", "upper"]]
+        shares = bounds.index.isin(["accuracy", "confidently_wrong"])
+        assert bounds[~shares].isna().all(axis=None)
+        assert bounds[shares].notna().all(axis=None)
+        assert np.isnan([found.temperature_lower, found.temperature_upper]).all()
+        assert found.by_class["log_loss_lower"].isna().all()
+    assert found.scores.at["accuracy", "upper"] > 0.2
+
+
+def test_a_temperature_is_offered_only_where_it_clearly_helps():
+    # Ten right and two wrong, all of them sure: too sure, but a resample may hold no mistake.
+    p = np.tile([0.9999, 0.0001], (12, 1))
+    truth = np.r_[np.zeros(10, int), 1, 1]
+    found = calibration(tree_with(p, truth))
+    text = " ".join(found.sentences)
+    assert found.verdict == 1
+    assert found.temperature > 1 > found.temperature_lower
+    assert "No temperature would clearly help" in text
+    assert "flatten" not in text
+    assert "What to do" in text
+    clear = calibration(tree_with(np.tile(p, (50, 1)), np.tile(truth, 50)))
+    assert clear.temperature_lower > 1
+    assert f"flatten the probabilities with the temperature, p ** (1 / {clear.temperature:.2f})" in str(clear)
+    assert "No temperature" not in str(clear)
+    # Not sure enough, and all right: there is no temperature to name.
+    timid = calibration(tree_with(np.tile([0.6, 0.4], (60, 1)), np.zeros(60, int)))
+    assert timid.verdict == -1
+    assert timid.temperature == 0
+    assert "sharpen" not in str(timid)
 
 
 def test_one_class_only():

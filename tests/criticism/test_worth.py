@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import fitted
@@ -34,8 +35,28 @@ def test_P41_without_gold() -> None:
     assert found.effective_lower < found.effective < found.effective_upper
     text = str(found)
     assert "a prior makes of it: labels cannot tell" in text
-    assert "the panel is worth 4.7; if it is wrong there, workers err together, and the panel is worth 1.8" in text
+    assert "the panel is worth 4.7; if not, workers err together there, and the panel is worth 1.8 to 4.7" in text
+    assert "the interval misses now and then" in text
     assert "as gold" in text
+
+
+def test_the_estimate_lies_between_what_is_said_of_the_readings() -> None:
+    for seed in range(3):
+        # On hard items labels are spread over four classes: what is taken for true is right as often as any other.
+        random = np.random.default_rng(seed)
+        z, said = independent(seed, 400, 10, 4, 0.9, 0.95)
+        hard = np.flatnonzero(random.random(400) < 0.1)
+        said[hard] = random.integers(0, 4, (len(hard), 10))
+        for tree in (tree_of(said, 4), tree_of(p41(seed, 400)[1])):
+            found = dependence(tree)
+            (text,) = [text for text in found.sentences if "if not, workers err together there" in text]
+            numbers = re.search(r"is worth ([\d.]+); if not, .* is worth ([\d.]+) to ([\d.]+), by how often", text)
+            assert numbers is not None
+            right, fewest, largest = map(float, numbers.groups())
+            assert fewest <= right <= largest
+            assert fewest - 0.05 <= found.effective <= largest + 0.05
+            assert found.effective_lower - 0.05 <= fewest <= largest <= found.effective_upper + 0.05
+    assert z.max() == 3
 
 
 def test_labels_alone_on_further_panels_with_hard_items() -> None:
@@ -67,7 +88,10 @@ def test_independent_workers_are_not_called_dependent(crowd: dict[str, Any]) -> 
         assert found.effective_upper >= 0.97 * found.panel
         assert found.effective >= 0.85 * found.panel
         assert found.groups == ()
-        assert "seem to err independently" in found.sentences[0]
+        assert "independently" not in found.sentences[0]
+        assert "No kind of items shows" in found.sentences[1]
+        assert "That is no sign that workers err independently" in found.sentences[1]
+        assert "labels cannot tell" in found.sentences[0]
         true = dependence(tree_of(said, crowd.get("k", 2)), pd.Series(z)).effective
         assert found.effective_lower <= true <= found.effective_upper + 1e-9
 
@@ -216,6 +240,10 @@ def test_a_little_gold_stays_with_the_labels() -> None:
     found = dependence(tree_of(said, gold_code=gold))
     assert found.basis == "labels"
     assert "4 gold items with labels of two workers are too few to measure by" in str(found)
+    one = np.where(np.arange(80) < 1, z, -1)
+    assert "1 gold item with labels of two workers is too few to measure by" in str(
+        dependence(tree_of(said, gold_code=one))
+    )
     lonely = said.copy()
     lonely[:12, 1:] = -1
     gold = np.where(np.arange(80) < 12, z, -1)

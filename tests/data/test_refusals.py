@@ -9,6 +9,7 @@ import pytest
 
 from bayescrowd.data import datasets
 from bayescrowd.data.catalog import _cause
+from bayescrowd.data.frames import long_fields, wide_fields
 from bayescrowd.data.labels import CrowdLabels
 from bayescrowd.data.read import read_labels
 from bayescrowd.errors import DatasetError, LabelError
@@ -154,3 +155,36 @@ def test_a_failed_download_has_one_cause():
     assert _cause(ConnectionError(middle)) == "[Errno -2] Name or service not known"
     assert "SHA-256" in _cause(ValueError("SHA256 hash of downloaded file (x) does not match the known hash"))
     assert _cause(TimeoutError()) == "TimeoutError"
+
+
+@pytest.mark.parametrize("role", ["gold", "truth"])
+def test_a_table_of_known_classes_is_told_how_to_become_a_series(role: str) -> None:
+    rows = pd.DataFrame({"item": ["a", "a"], "worker": ["u", "v"], "label": [1, 0]})
+    wide = pd.DataFrame({"u": [1], "v": [0]}, index=["a"])
+    nothing = {"classes": None, "labels": None, "missing": None, "duplicates": "warn"}
+    for table, remedy in (
+        (pd.DataFrame({"item": ["a"], "label": [1]}), f"{role}.set_index('item')['label']"),
+        (pd.DataFrame({"one": ["a"], "two": [1]}), f"{role}.set_index('one')['two']"),
+        (pd.DataFrame({"label": [1]}, index=["a"]), f"{role}['label']"),
+        (pd.DataFrame(), f"{role}.set_index('item')['label']"),
+    ):
+        for make in (
+            lambda given: long_fields(
+                table=rows,
+                item=None,
+                worker=None,
+                label=None,
+                weight=None,
+                items=None,
+                workers=None,
+                **nothing,
+                **given,
+            ),
+            lambda given: wide_fields(table=wide, items="rows", **nothing, **given),
+        ):
+            with pytest.raises(LabelError) as caught:
+                make({"gold": None, "truth": None, role: table})
+            assert f"{role} is a DataFrame, not a Series item -> class: pass {remedy}." in str(caught.value)
+        if len(table):
+            series = eval(remedy, {role: table})
+            assert getattr(CrowdLabels.from_long(rows, **{role: series}), role).tolist() == [1]
