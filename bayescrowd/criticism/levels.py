@@ -17,6 +17,12 @@ _SAME = 1e-6
 _HARDLY_USED = 0.01
 """A level with a smaller share of the items tells no difficulty apart."""
 
+_USED = 0.05
+"""A level with a larger share of the items has to do with most of them."""
+
+_DIFFERENCE = 0.05
+"""Levels whose accuracies differ by less are no levels of difficulty."""
+
 _CLEARLY = 0.25
 """How much more probable, on average over the classes that move, the labels of a permuted level must be than those of a
 level whose classes keep their names."""
@@ -37,7 +43,43 @@ def of_the_levels(tree: xr.DataTree) -> list[Finding]:
     """
     if "difficulty_probability" not in tree["latent"].dataset:
         return []
-    return permuted_levels(tree) + _alike(tree) + _empty(tree)
+    return permuted_levels(tree) + _alike(tree) + _empty(tree) + _no_difference(tree)
+
+
+def _no_difference(tree: xr.DataTree) -> list[Finding]:
+    """Point out levels on which workers are about equally often right: they are no levels of difficulty."""
+    dataset = tree[parameter_group(tree)].dataset
+    if "confusion" not in dataset or "difficulty" not in dataset["confusion"].dims:
+        return []
+    confusion = dataset["confusion"].mean([dim for dim in ("chain", "draw") if dim in dataset["confusion"].dims])
+    table = confusion.transpose("worker", "difficulty", "class", "label").to_numpy()
+    n_labels = n_labels_of(tree, "worker").astype(float)
+    shares = values(tree, "latent", "class_probability").mean(axis=0)
+    right = np.diagonal(table[..., : table.shape[2]], axis1=2, axis2=3) @ shares
+    accuracy = n_labels / max(n_labels.sum(), 1.0) @ right
+    expected = _expected(tree)
+    used = np.flatnonzero(expected >= max(2.0, _USED * expected.sum()))
+    if not len(used) or not np.isfinite(accuracy).all() or np.ptp(accuracy[used]) >= _DIFFERENCE:
+        return []
+    names = ids(tree, "difficulty")
+    if len(used) == 1:
+        name = names[used[0]]
+        text = f"Nearly all items are on difficulty level {name!r}, so its name tells nothing of how hard they are"
+    else:
+        low, high = 100 * accuracy[used].min(), 100 * accuracy[used].max()
+        text = (
+            f"Workers are about equally often right on the difficulty levels {shorten(names[used])} ({low:.0f} to "
+            f"{high:.0f} %): the levels say little of how hard an item is"
+        )
+    return [
+        Finding(
+            "note",
+            "levels-alike",
+            f"{text}.",
+            "bc.DawidSkene() does without levels, bc.compare() tells which predicts labels better; "
+            "bc.item_difficulty(labels) ranks the items",
+        )
+    ]
 
 
 def permuted_levels(tree: xr.DataTree) -> list[Finding]:

@@ -73,6 +73,23 @@ def test_a_level_without_items_says_nothing_of_names() -> None:
     assert _codes(diagnosis)["empty-level"] == "note"
 
 
+def test_levels_of_one_accuracy_are_no_levels_of_difficulty() -> None:
+    diagnosis = _diagnosis(_points(orders=((0, 1, 2), (0, 1, 2)), right=(0.81, 0.79)))
+    text = _text(diagnosis, "levels-alike")
+    assert "about equally often right on the difficulty levels '1', '2' (79 to 81 %)" in text
+    assert "bc.DawidSkene()" in text
+    assert _codes(diagnosis)["levels-alike"] == "note"
+    assert "levels-alike" not in _codes(_diagnosis(_points(orders=((0, 1, 2), (0, 1, 2)), right=(0.9, 0.7))))
+
+
+def test_one_level_for_all_items_has_a_name_that_tells_nothing() -> None:
+    labels = _crowd()
+    state = np.zeros((labels.n_items, 2, 3))
+    state[:, 1] = np.eye(3)[np.arange(labels.n_items) % 3]
+    diagnosis = _diagnosis(_points(state_probability=state.reshape(-1, 6)))
+    assert "Nearly all items are on difficulty level '2', so its name" in _text(diagnosis, "levels-alike")
+
+
 def test_fixed_levels_cannot_move() -> None:
     model = bc.FixedIDBLA(easy_error=0.1, hard_error=0.95)
     assert "permuted-level" not in _codes(_diagnosis(_points(model, [(0, 1, 2)], [0.8]), model))
