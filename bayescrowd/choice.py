@@ -16,6 +16,7 @@ from bayescrowd.inference.base import Engine, whole_weights
 from bayescrowd.model import At, Model, Sizes, diagonal
 from bayescrowd.models import get as get_model
 from bayescrowd.models import resolve
+from bayescrowd.results.words import count_of
 
 __all__ = ["Choice", "choose"]
 
@@ -123,13 +124,13 @@ def _model_for(labels: CrowdLabels | None, engine: str | None) -> tuple[Model, s
             f"on average, are enough to tell difficulty levels apart."
         )
     why = (
-        f"{n_items:,} items (fewer than {_ITEMS_FOR_LEVELS})"
+        f"{count_of(n_items, 'item')} (fewer than {_ITEMS_FOR_LEVELS}) {'is' if n_items == 1 else 'are'}"
         if n_items < _ITEMS_FOR_LEVELS
-        else f"{per_class:.1f} labels per worker and class on average (fewer than {_LABELS_FOR_LEVELS})"
+        else f"{per_class:.1f} labels per worker and class on average (fewer than {_LABELS_FOR_LEVELS}) are"
     )
     prior = diagonal(2.0, 0.5)
     return plain(confusion_prior=prior), (  # type: ignore[call-arg]
-        f"Model 'dawid-skene' with confusion_prior=bc.diagonal(2, 0.5) was chosen by default: {why} are too few to "
+        f"Model 'dawid-skene' with confusion_prior=bc.diagonal(2, 0.5) was chosen by default: {why} too few to "
         f"tell difficulty levels apart."
     )
 
@@ -143,8 +144,9 @@ def _engine_for(model: Model, labels: CrowdLabels | None) -> tuple[Engine, dict[
             get_engine(name),
             {},
             (
-                f"Engine {name!r} was chosen by default: model {model.name!r} has no count tables, and {size:,} labels "
-                f"are {'few enough to sample' if small else 'many'}."
+                f"Engine {name!r} was chosen by default: model {model.name!r} has no count tables, and "
+                f"{count_of(size, 'label')} {'is' if size == 1 else 'are'} "
+                f"{'few enough to sample' if small else 'many'}."
             ),
         )
     if _n_routes(model) > 1:

@@ -20,7 +20,7 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def check(folder: Path, names: list[str]) -> None:
+def check(folder: Path, names: list[str], remedy: str = "move them away or choose another folder") -> None:
     """Refuse before the work starts if the files could not be written after it.
 
     Parameters
@@ -29,6 +29,8 @@ def check(folder: Path, names: list[str]) -> None:
         Need not be there yet; `write` makes it.
     names : list of str
         Files to be written.
+    remedy : str
+        What to do about files that are not ours.
 
     Raises
     ------
@@ -52,8 +54,7 @@ def check(folder: Path, names: list[str]) -> None:
     ]
     if foreign:
         raise click.UsageError(
-            f"{', '.join(foreign)} in {str(folder)!r} not written by bayescrowd, or changed since: "
-            "move them away or choose another folder"
+            f"{', '.join(foreign)} in {str(folder)!r} not written by bayescrowd, or changed since: {remedy}"
         )
 
 

@@ -5,9 +5,11 @@ from scipy import sparse
 from scipy.linalg import eigh
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
-__all__ = ["components", "groups", "places", "strongest"]
+__all__ = ["ALIKE", "components", "groups", "places", "strongest"]
 
 _CROWD = 60
+ALIKE = 0.3
+"""Weights whose logarithms differ by less are as good as ties."""
 
 
 def components(common: np.ndarray) -> np.ndarray:
@@ -60,6 +62,8 @@ def _largest_first(part: np.ndarray) -> np.ndarray:
 def strongest(common: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray, int]:
     """Choose the edges to draw: as many of the strongest, and what holds the parts of the graph together.
 
+    Among edges of about the same weight it is by lot (always the same): by order, some nodes would look like hubs.
+
     Parameters
     ----------
     common : array [node, node]
@@ -79,14 +83,15 @@ def strongest(common: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray, in
     total = len(weight)
     kept = np.ones(total, bool)
     if total > most:
+        rank = np.log(weight) + ALIKE * np.random.default_rng(0).random(total)
         # The spanning tree of the strongest edges: without them a part would look like several.
-        cost = sparse.csr_array((weight.max() + 1.0 - weight, (first, second)), shape=common.shape)
+        cost = sparse.csr_array((rank.max() + 1.0 - rank, (first, second)), shape=common.shape)
         tree = minimum_spanning_tree(cost).tocoo()
         needed = set(zip(np.minimum(tree.row, tree.col), np.maximum(tree.row, tree.col), strict=True))
         kept = np.array([pair in needed for pair in zip(first, second, strict=True)], bool)
         rest = np.flatnonzero(~kept)
         room = max(0, most - int(kept.sum()))
-        kept[rest[np.argsort(-weight[rest], kind="stable")[:room]]] = True
+        kept[rest[np.argsort(-rank[rest], kind="stable")[:room]]] = True
     rows = np.flatnonzero(kept)
     rows = rows[np.argsort(-weight[rows], kind="stable")]
     return first[rows], second[rows], total

@@ -27,6 +27,16 @@ __all__ = [
 ]
 
 _HEADING = ("title", "subtitle", "note", "legend")
+_OF_FIGURES = (
+    "figsize",
+    "dpi",
+    "facecolor",
+    "edgecolor",
+    "layout",
+    "sharex",
+    "sharey",
+    "width_ratios",
+)
 
 
 def tree_of(fit: Any) -> xr.DataTree:
@@ -194,7 +204,7 @@ class Picture:
                 )
             self.collection: Any = plot_collection
         else:
-            options = dict(pc_kwargs)
+            options = _check_options(pc_kwargs, wraps=col_wrap is not None)
             given = dict(options.pop("figure_kwargs", None) or {})
             self.free_layout = "layout" not in given and "constrained_layout" not in given
             options["figure_kwargs"] = {"figsize": size} | figure | ({"layout": "constrained"} | given)
@@ -341,6 +351,28 @@ def _check_backend(backend: Any, plot_collection: Any) -> None:
             "plot_collection must be an arviz_plots.PlotCollection made with backend='matplotlib', not "
             f"{type(plot_collection).__name__}"
         )
+
+
+def _check_options(given: Mapping[str, Any], wraps: bool) -> dict[str, Any]:
+    """Let through what these pictures know of a `PlotCollection`'s arguments: colours and shapes are their own."""
+    known = ["figure_kwargs", *(["col_wrap"] if wraps else [])]
+    strange = [name for name in given if name not in known]
+    if strange:
+        inside = {name: given[name] for name in strange if name in _OF_FIGURES}
+        shown = f"figure_kwargs={inside!r}" if inside else 'figure_kwargs={"figsize": (8, 6)}'
+        raise BayescrowdError(
+            f"this picture has no argument {', '.join(map(repr, strange))}; beside those of its own, listed in its "
+            f"help, it takes {' and '.join(known)}. Size and layout of the figure go there: {shown}. What is drawn, "
+            "and how, goes into visuals={...}"
+        )
+    if not isinstance(given.get("figure_kwargs") or {}, Mapping):
+        raise BayescrowdError(
+            f'figure_kwargs must be a dict such as {{"figsize": (8, 6)}}, not {given["figure_kwargs"]!r}'
+        )
+    wrap = given.get("col_wrap", 1)
+    if isinstance(wrap, bool) or not isinstance(wrap, int | np.integer) or wrap < 1:
+        raise BayescrowdError(f"col_wrap must be a whole number of panels in a row, at least 1, not {wrap!r}")
+    return dict(given)
 
 
 def _check_visuals(visuals: Any, names: Sequence[str]) -> dict[str, Any]:

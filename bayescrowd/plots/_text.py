@@ -4,8 +4,10 @@ import functools
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable
+from os.path import commonprefix
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
 from matplotlib import font_manager, rcParams
 
@@ -15,6 +17,21 @@ _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 """Unicode categories that show nothing, or turn around what follows."""
 
 _NO_BREAK = "\u00a0"
+
+_TURNS_LINES = mpl.__version_info__[:2] >= (3, 11)
+"""Whether matplotlib orders letters by the rules of Unicode, and honours the marks that isolate an id."""
+
+_PREFERRED = (
+    "Noto Sans CJK SC",
+    "Noto Sans SC",
+    "Source Han Sans SC",
+    "WenQuanYi Micro Hei",
+    "WenQuanYi Zen Hei",
+    "Microsoft YaHei",
+    "PingFang SC",
+    "Hiragino Sans GB",
+)
+"""Fonts that have all common Chinese characters, and the usual shapes of them."""
 
 
 def say(value: object) -> str:
@@ -46,7 +63,8 @@ def readable(values: Iterable[object], width: int | None = 26) -> list[str]:
     values : iterable
         Ids of any kind.
     width : int, optional
-        Longest text, in columns (Chinese characters take two); longer ones lose their middle. None keeps them whole.
+        Longest text, in columns (Chinese characters take two); longer ones lose their middle, or what they share with
+        others that would look the same. None keeps them whole.
 
     Returns
     -------
@@ -57,12 +75,14 @@ def readable(values: Iterable[object], width: int | None = 26) -> list[str]:
     --------
     >>> readable(["w1", "", "an-id-of-many-characters-0017", "two\nlines"], width=16)
     ['w1', "''", 'an-id-of…rs-0017', 'two\\nlines']
+    >>> readable(["model-7b-of-2023/second-prompt/o1", "model-7b-of-2023/first-prompt/o1"], width=16)
+    ['mod…/second-…/o1', 'mod…/first-p…/o1']
     """
     given = [value.item() if isinstance(value, np.generic) else value for value in values]
     texts = [str(value) for value in given]
     missing = _without_glyph(frozenset("".join(texts)))
     whole = ["".join(_shown(c, missing) for c in text) if text.strip() else repr(text) for text in texts]
-    short = whole if width is None else [_shortened(text, width) for text in whole]
+    short = whole if width is None else _all_shortened(whole, width)
     # Numbered where two ids look alike; a repeat of the same id is the same id.
     alike: dict[str, list[str]] = {}
     for text, key in dict.fromkeys(zip(short, map(repr, given), strict=True)):
@@ -71,7 +91,7 @@ def readable(values: Iterable[object], width: int | None = 26) -> list[str]:
         text if len(alike[text]) == 1 else f"{text} #{alike[text].index(repr(value)) + 1}"
         for text, value in zip(short, given, strict=True)
     ]
-    return [text.replace("$", r"\$") for text in out]
+    return [_isolated(text).replace("$", r"\$") for text in out]
 
 
 def people(workers: Iterable[object], width: int = 26) -> list[str]:
@@ -173,8 +193,62 @@ def _shown(character: str, missing: frozenset[str]) -> str:
     return character
 
 
+def _isolated(text: str) -> str:
+    """Keep an id that is written from right to left from turning around the words beside it."""
+    if _TURNS_LINES and any(unicodedata.bidirectional(character) in ("R", "AL", "AN") for character in text):
+        return f"\u2068{text}\u2069"
+    return text
+
+
 def _columns(text: str) -> int:
-    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+    return sum(2 if unicodedata.east_asian_width(c) in "WF" else unicodedata.category(c) != "Cf" for c in text)
+
+
+def _all_shortened(texts: list[str], width: int) -> list[str]:
+    """Shorten texts; of those that would look alike, keep what differs."""
+    out = {text: _shortened(text, width) for text in texts}
+    for _ in range(3):  # names that were set apart may look like others
+        alike: dict[str, list[str]] = {}
+        for text, short in out.items():
+            alike.setdefault(short, []).append(text)
+        groups = [group for group in alike.values() if len(group) > 1]
+        if not groups:
+            break
+        for group in groups:
+            out |= dict(zip(group, _apart(group, width), strict=True))
+    return [out[text] for text in texts]
+
+
+def _apart(texts: list[str], width: int) -> list[str]:
+    """Shorten different texts that begin and end alike: some of what they share, and what they do not."""
+    start = len(commonprefix(texts))
+    end = min(len(commonprefix([text[::-1] for text in texts])), min(map(len, texts)) - start)
+    start, end = max(start - 1, 0), max(end - 1, 0)  # with a character before and after
+    longest = max(_columns(text[start : len(text) - end]) for text in texts)
+    # Recognised by both ends, as far as what differs leaves room for them.
+    side = max(width // 6, (width - 2 - longest) // 2)
+    head, tail = _cut(texts[0][:start], side), _cut(texts[0][::-1][:end], side)[::-1]
+    room = width - _columns(head + tail) - 2
+    if room < min(longest, 5) or not start + end:  # nothing to gain
+        return [_shortened(text, width) for text in texts]
+    inner = []
+    for text in texts:
+        rest = text[start : len(text) - len(tail)]
+        differs = text[start : len(text) - end]
+        inner.append(differs if _columns(differs) > room else _cut(rest, room))
+    before = "…" if len(head) < start else ""
+    return [
+        f"{head}{before}{part}{'' if text.endswith(part + tail) else '…'}{tail}"
+        for text, part in zip(texts, _all_shortened(inner, room), strict=True)
+    ]
+
+
+def _cut(text: str, width: int) -> str:
+    """Give the beginning of a text."""
+    end = 0
+    while end < len(text) and _columns(text[: end + 1]) <= width:
+        end += 1
+    return text[:end]
 
 
 def _shortened(text: str, width: int) -> str:
@@ -226,11 +300,12 @@ def _fonts() -> list[str]:
     names = {
         entry.name
         for entry in font_manager.fontManager.ttflist
-        if entry.style == "normal" and str(entry.weight) in ("400", "normal", "regular", "book")
+        if entry.style == "normal"
+        and (str(entry.weight) in ("400", "normal", "regular", "book") or entry.name in _PREFERRED)
     }
     no_text = ("cm", "STIXSize", "STIXNon", "LastResort", "Last Resort", ".")
     kept = [name for name in names if not name.startswith(no_text) and "Emoji" not in name]
-    return sorted(kept, key=lambda name: ("Sans" not in name, "Mono" in name, name))
+    return sorted(kept, key=lambda name: (name not in _PREFERRED, "Sans" not in name, "Mono" in name, name))
 
 
 @functools.lru_cache(maxsize=32)

@@ -162,9 +162,10 @@ def _data(table: pd.DataFrame) -> xr.Dataset:
 def _names(table: pd.DataFrame) -> list[str]:
     """Who the worst are."""
     worst = table.iloc[:_MOST_WORST]
-    first = readable(worst["worker"], 16)
     if "other" in table.columns:
-        names = [f"{a} & {b}" for a, b in zip(first, readable(worst["other"], 16), strict=True)]
+        # Together, so that one worker has one name whether he is first or second.
+        both = readable([*worst["worker"], *worst["other"]], 16)
+        names = [f"{a} & {b}" for a, b in zip(both[: len(worst)], both[len(worst) :], strict=True)]
         if "n_common" in table.columns:
             names = [f"{name} ({count:,.0f})" for name, count in zip(names, worst["n_common"], strict=True)]
         return names
@@ -332,7 +333,7 @@ def _splits(
             axes.axvline(edge + 0.5, color=FAINT, linewidth=1, zorder=0)
     axes.set_xlabel("votes of an item: how they split", fontsize=9)
     axes.set_ylabel("items", fontsize=9)
-    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     fits = not float(getattr(check, "p_value", np.nan)) < 0.05
     start = (
         "Votes split as" if fits else f"{count_of(out, 'vote split')} unlike what" if out else "Votes split unlike what"

@@ -113,7 +113,7 @@ def plot_certainty(
     picture.draw("median", _median, band, color=ACCENT, linewidth=1.8, marker="o", markersize=4)
     low, high = (int(count.min()), int(count.max())) if len(count) else (0, 1)
     axes.set_xlim(low - 0.6, high + 0.6)
-    axes.xaxis.set_major_locator(MaxNLocator(12, integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator(12, integer=True, min_n_ticks=1))
     axes.set_xlabel("labels of an item", fontsize=9)
     margin = 0.03 * (ends[1] - ends[0])
     axes.set_ylim(ends[0] - margin, ends[1] + margin)

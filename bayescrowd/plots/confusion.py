@@ -100,7 +100,7 @@ def plot_confusion(
     wide = 0.075 * max(map(len, names["class"])) + 0.5
     picture = Picture(
         data,
-        (max(5.6, columns * (panel[0] + 0.25) + wide), lines * (panel[1] + 0.4) + 2.0),
+        (max(5.6, columns * (panel[0] + 0.25) + wide), lines * (panel[1] + 0.5) + 2.0),
         ["cell", "probability", "interval", "panel_title", "names"],
         cols=["worker"],
         col_wrap=columns,
@@ -120,12 +120,15 @@ def plot_confusion(
         if known:
             picture.draw("interval", _ends, table, artist_dims=grid, fontsize=6.5)
     room = max(10, int(14 * panel[0]) - 12)
-    who = dict(zip(data["worker"].to_numpy().tolist(), readable(ids(tree, "worker")[rows], room), strict=True))
+    shown = readable(ids(tree, "worker")[rows], None)
+    if max(map(len, shown)) > room:  # the count of labels gets a line of its own
+        shown = [f"{name}\n" for name in readable(ids(tree, "worker")[rows], max(16, int(14 * panel[0])))]
+    who = dict(zip(data["worker"].to_numpy().tolist(), shown, strict=True))
     counts = dict(zip(data["worker"].to_numpy().tolist(), n_labels_of(tree, "worker")[rows].tolist(), strict=True))
     picture.draw("panel_title", _heads, table.isel(statistic=0), who=who, counts=counts, fontsize=8.5, loc="left")
     _dress(picture, data, names)
     return picture.finish(
-        _finding(tree, data, rows),
+        _finding(tree, None if workers is None else rows, difficulty),
         _subtitle(tree, which, difficulty),
         _note(tree, known, numbered, prob, kind),
         _legend(data),
@@ -230,7 +233,9 @@ def _ends(da: xr.DataArray, target: Any, **options: Any) -> Any:
 
 def _heads(da: xr.DataArray, target: Any, *, who: dict[Any, str], counts: dict[Any, int], **options: Any) -> Any:
     worker = da["worker"].item()
-    return target.set_title(f"{who[worker]} · {count_of(int(counts[worker]), 'label')}", **{"pad": 4} | options)
+    name, count = who[worker], count_of(int(counts[worker]), "label")
+    between = "" if name.endswith("\n") else " · "
+    return target.set_title(f"{name}{between}{count}", **{"pad": 4} | options)
 
 
 def _dress(picture: Picture, data: xr.Dataset, names: dict[str, list[str]]) -> None:
@@ -268,19 +273,38 @@ def _dress(picture: Picture, data: xr.Dataset, names: dict[str, list[str]]) -> N
             axes.tick_params(labelbottom=True)
 
 
-def _finding(tree: xr.DataTree, data: xr.Dataset, rows: np.ndarray) -> str:
-    """Name the commonest mistake of the workers shown, each counted by its labels."""
-    weight = n_labels_of(tree, "worker")[rows].astype(float)
-    mean = np.average(data["confusion"].to_numpy(), axis=0, weights=weight if weight.sum() else None)
-    n_classes, n_labels = mean.shape
-    right = np.arange(min(n_classes, n_labels))
-    wrong = mean.copy()
-    wrong[right, right] = -1
-    at = np.unravel_index(int(wrong.argmax()), wrong.shape)
-    if wrong[at] < 0:
+def _finding(tree: xr.DataTree, chosen: np.ndarray | None, difficulty: str | None) -> str:
+    """Name the commonest mistake, of all workers or of those chosen: by labels, not by what they would say."""
+    classes = ids(tree, "class")
+    if len(classes) < 2:
         return "There is one class, and nothing to mistake"
-    said, true = quoted(ids(tree, "label")[int(at[1])]), quoted(ids(tree, "class")[int(at[0])])
-    return f"Commonest mistake: {percent(wrong[at])} of labels say {said} where the class is {true}"
+    count = _expected_labels(tree, chosen, difficulty)
+    wrong = count.copy()
+    right = np.arange(min(wrong.shape))
+    wrong[right, right] = 0.0
+    whose = "all labels" if chosen is None else "the labels of these workers"
+    if difficulty is not None:
+        whose += " on such items"
+    if wrong.sum() < 0.5:  # nobody errs, or nobody says anything
+        return f"Next to none of {whose} is expected to be wrong" if count.sum() else "There are no labels to be wrong"
+    true, said = np.unravel_index(int(wrong.argmax()), wrong.shape)
+    names = quoted(ids(tree, "label")[int(said)]), quoted(classes[int(true)])
+    share = percent(wrong[true, said] / count.sum())
+    return f"Commonest mistake: {share} of {whose} say {names[0]} where the class is {names[1]}"
+
+
+def _expected_labels(tree: xr.DataTree, chosen: np.ndarray | None, difficulty: str | None) -> np.ndarray:
+    """Count the labels [class, label] that are expected of some workers, counted by their weights."""
+    observed, latent = tree["observed_data"].dataset, tree["latent"].dataset
+    item, label = observed["item_index"].to_numpy(), observed["label_index"].to_numpy()
+    heavy = observed["weight"].to_numpy().astype(float) if "weight" in observed else np.ones(len(item))
+    if chosen is not None:
+        heavy = heavy * np.isin(observed["worker_index"].to_numpy(), chosen)
+    if difficulty is not None:
+        level = ids(tree, "difficulty").get_loc(difficulty)
+        heavy = heavy * latent["difficulty_probability"].to_numpy()[item, level]
+    share = latent["class_probability"].to_numpy().astype(float)[item] * heavy[:, None]
+    return np.array([np.bincount(label, column, observed.sizes["label"]) for column in share.T])
 
 
 def _subtitle(tree: xr.DataTree, which: str, difficulty: str | None) -> str:

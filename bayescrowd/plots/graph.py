@@ -14,7 +14,7 @@ from scipy import sparse
 
 from bayescrowd.decisions.workers import workers
 from bayescrowd.plots._colours import ACCENT, MAIN, MUTED
-from bayescrowd.plots._layout import components, groups, places, strongest
+from bayescrowd.plots._layout import ALIKE, components, groups, places, strongest
 from bayescrowd.plots._shared import Picture, percent_axis, tree_of
 from bayescrowd.plots._text import readable, say
 from bayescrowd.results.tree import ids, title
@@ -39,8 +39,9 @@ def plot_graph(
     r"""Show which workers labelled the same items: only through them can workers be compared.
 
     Workers are dots, the larger the more labels, coloured by accuracy; lines join those with common items, the thicker
-    the more. Groups without common items lie apart. Of many pairs only those with most common items are drawn (and what
-    holds a group together), of more than 600 workers those with most labels; the picture says so.
+    the more. Groups without common items lie apart. Of many pairs only those with most common items are drawn (by lot
+    among pairs with about as many) and what holds a group together, of more than 600 workers those with most labels;
+    the picture says so.
 
     Parameters
     ----------
@@ -79,7 +80,9 @@ def plot_graph(
     part = groups(item, worker, observed.sizes["item"], observed.sizes["worker"])
     apart = components(common)  # of the workers that are drawn: others may join them
     first, second, n_edges = strongest(common, _MOST_EDGES)
-    spots = places(common, apart, (first, second))
+    # Where most pairs are joined, a choice of edges would pull workers to places that mean nothing.
+    dense = n_edges > len(rows) * (len(rows) - 1) / 4
+    spots = places(common, apart, np.nonzero(np.triu(common, 1)) if dense else (first, second))
     data = xr.Dataset(
         {
             "x": ("node", spots[:, 0]),
@@ -109,7 +112,8 @@ def plot_graph(
     nodes = data[["x", "y", "accuracy", "n_labels"]].to_dataarray("statistic", name="node")
     ends = np.stack([spots[first], spots[second]], axis=1)
     picture.draw("edge", _edges, data["common"], ends=ends, colors=MUTED, alpha=0.35 if len(first) < 300 else 0.2)
-    picture.draw("node", _nodes, nodes, low=min(chance, float(data["accuracy"].min(skipna=True))), linewidths=0.8)
+    low = min(chance, float(data["accuracy"].min(skipna=True)))
+    picture.draw("node", _nodes, nodes, low=low, linewidths=0.8 if len(rows) <= 200 else 0.4)
     names, named = _names(tree, rows, apart, data)
     look: dict[str, Any] = {"fontsize": 8 if len(rows) <= _MOST_NAMED else 7}
     picture.draw("name", _write, nodes, artist_dims={"named": len(named)}, names=names, named=named, **look)
@@ -122,7 +126,7 @@ def plot_graph(
         made.outline.set_visible(False)
         percent_axis(made.ax, "y")
         picture.keep("colorbar", made)
-    note = _note(data, n_edges, len(named) < len(rows))
+    note = _note(data, common, n_edges, len(named) < len(rows))
     if len(np.unique(apart)) > len(np.unique(part[rows])):
         note += " Workers that are not drawn join some of those that lie apart."
     return picture.finish(_finding(part, len(rows), n_edges), _subtitle(tree, table, rows), note)
@@ -153,7 +157,8 @@ def _edges(da: xr.DataArray, target: Any, *, ends: np.ndarray, **options: Any) -
     common = da.to_numpy()
     width = 0.4 + 3.2 * common / max(1.0, common.max(initial=0.0))
     if len(common) > 300:
-        width *= 0.5
+        # Many lines that are all as thick would hide the dots.
+        width = np.full(len(common), 0.5) if np.log(common.max() / common.min()) <= ALIKE else 0.5 * width
     artist = LineCollection(list(ends), **{"linewidths": width, "zorder": 1} | options)
     target.add_collection(artist)
     return artist
@@ -176,9 +181,10 @@ def _nodes(da: xr.DataArray, target: Any, *, low: float, **options: Any) -> Any:
 
 
 def _area(count: np.ndarray) -> np.ndarray:
-    """Area of the dots, in square points: smaller where there are many."""
-    most = float(np.clip(9000 / max(len(count), 1), 22, 420))
-    area: np.ndarray = most * (0.12 + 0.88 * count / max(1, count.max(initial=0)))
+    """Area of the dots, in square points: smaller where there are many, but never too small to see."""
+    most = float(np.clip(9000 / max(len(count), 1), 60, 420))
+    least = max(0.12 * most, 14.0)
+    area: np.ndarray = least + (most - least) * count / max(1, count.max(initial=0))
     return area
 
 
@@ -244,13 +250,21 @@ def _subtitle(tree: xr.DataTree, table: pd.DataFrame, rows: np.ndarray) -> str:
     return f"{count_of(len(table), 'worker')}; {say(title(tree))}"
 
 
-def _note(data: xr.Dataset, n_edges: int, some: bool) -> str:
+def _note(data: xr.Dataset, common: np.ndarray, n_edges: int, some: bool) -> str:
     drawn, most = data.sizes["edge"], int(data["n_labels"].max()) if data.sizes["node"] else 0
     words = [f"Larger dots: more labels (up to {most:,})."]
     if drawn:
         words.append(f"Thicker lines: more common items (up to {int(data['common'].max()):,}).")
     if drawn < n_edges:
-        words.append(f"Of {n_edges:,} pairs with common items, the {drawn:,} with most are drawn.")
+        least, highest = int(common[common > 0].min()), int(common.max())
+        if np.log(highest / least) <= ALIKE:
+            reach = f"{least:,}" if least == highest else f"{least:,} to {highest:,}"
+            words.append(f"Of {n_edges:,} pairs, all with {reach} common items, {drawn:,} are drawn by lot.")
+        else:
+            words.append(
+                f"Of {n_edges:,} pairs with common items, {drawn:,} of those with most are drawn (by lot among pairs "
+                "with about as many)."
+            )
     if some:
         words.append("Names: some of the workers with most labels.")
     return " ".join(words)

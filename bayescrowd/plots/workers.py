@@ -130,7 +130,7 @@ def plot_workers(
         picture.draw("n_labels_text", _numbers, count, **there, artist_dims={"text": n}, fontsize=8, color=MUTED)
         right.set_xticks([])
     else:
-        right.xaxis.set_major_locator(MaxNLocator(2, integer=True))
+        right.xaxis.set_major_locator(MaxNLocator(2, integer=True, min_n_ticks=1))
     right.spines[["left", "bottom"]].set_visible(False)
     right.tick_params(left=False, labelleft=False)
     names = picture.options("names", fontsize=8 if n <= 40 else 7)

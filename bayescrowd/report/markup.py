@@ -6,11 +6,14 @@ import io
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from bayescrowd.results.words import count_of
+
 __all__ = [
     "Markup",
     "Number",
     "bullet_list",
     "cards",
+    "counted",
     "document",
     "element",
     "join",
@@ -230,6 +233,27 @@ def cards(values: Iterable[tuple[object, str]]) -> Markup:
     return element("div", *shown, class_="cards")
 
 
+def counted(count: int, noun: str, more: str = "") -> tuple[str, str]:
+    """Write a number of things for a card.
+
+    Parameters
+    ----------
+    count : int
+        How many.
+    noun : str
+        In the singular.
+    more : str
+        What follows it.
+
+    Returns
+    -------
+    tuple of str
+        Figure and caption.
+    """
+    figure, words = count_of(count, noun).split(" ", 1)
+    return figure, f"{words} {more}".strip()
+
+
 def picture(figure: Any, text: str) -> Markup:
     """Embed a matplotlib figure.
 
@@ -246,7 +270,8 @@ def picture(figure: Any, text: str) -> Markup:
         An image inside the page; nothing is fetched.
     """
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=110, bbox_inches="tight", metadata={"Software": None})
+    # Pictures are laid out to fit; a tight box would draw each a second time to find the same.
+    figure.savefig(buffer, format="png", dpi=110, metadata={"Software": None})
     data = base64.b64encode(buffer.getvalue()).decode("ascii")
     image = Markup(f'<img alt="{html.escape(text)}" src="data:image/png;base64,{data}">')
     return element("figure", image)

@@ -26,7 +26,7 @@ _WORDS = (
     ("accuracy", "how often a worker's label would be the class, over items as they come"),
     ("informativeness", "what a label of this worker tells about the class, in bits; 0 for one who answers blindly"),
     ("spammer", "a worker whose labels tell (almost) nothing about the class"),
-    ("adversary", "a worker who is right less often than a coin would be; useful all the same, once known"),
+    ("adversary", "a worker who is right less often than guessing would be; useful all the same, once known"),
     ("gold", "a class that was known beforehand and that the fit was told"),
 )
 
@@ -52,13 +52,15 @@ def heading(tree: xr.DataTree) -> Markup:
     return join([element("h1", what), element("p", f"What they say together, by {title(tree)}.", class_="soft")])
 
 
-def how(tree: xr.DataTree) -> Markup:
+def how(tree: xr.DataTree, seed: int = 0) -> Markup:
     """Say how the result was made, so that it can be made again.
 
     Parameters
     ----------
     tree : DataTree
         A result.
+    seed : int
+        Of what this page draws at random.
 
     Returns
     -------
@@ -73,7 +75,8 @@ def how(tree: xr.DataTree) -> Markup:
     description = json_attribute(tree, "model_description", {})
     settings = json_attribute(tree, "settings", {})
     versions = json_attribute(tree, "versions", {})
-    rows = [("model", tree.attrs["model"]), ("engine", tree.attrs["engine"]), ("seed", tree.attrs["seed"])]
+    rows = [("model", tree.attrs["model"]), ("engine", tree.attrs["engine"])]
+    rows += [("seed of the fit", tree.attrs["seed"]), ("seed of this page (replications and resampling)", seed)]
     rows += [(f"prior: {name}", _short(value)) for name, value in description.items()]
     rows += [(f"setting: {name}", _short(value)) for name, value in settings.items()]
     rows += [(f"version: {name}", value) for name, value in versions.items()]

@@ -6,8 +6,10 @@ from typing import Any
 
 import xarray as xr
 
+from bayescrowd.decisions.arguments import check_seed
 from bayescrowd.errors import BayescrowdError
 from bayescrowd.report import method, sections
+from bayescrowd.report.known import known
 from bayescrowd.report.markup import Markup, document, element, join
 from bayescrowd.results.tree import title
 
@@ -32,6 +34,8 @@ def write(tree: xr.DataTree, path: str | Path, *, truth: Any = None, seed: int =
     ------
     BayescrowdError
         Where the folder does not exist or the file cannot be written.
+    LabelError
+        For a truth or a seed that cannot be used.
     ModuleNotFoundError
         Where the extra ``plots`` is not installed.
 
@@ -106,9 +110,14 @@ def compose(tree: xr.DataTree, *, truth: Any = None, seed: int = 0) -> str:
 
     Raises
     ------
+    LabelError
+        For a truth that is none, or that names items or classes that the fit does not have, and for a seed that is
+        none: before anything is computed.
     ModuleNotFoundError
         Where the extra ``plots`` is not installed.
     """
+    seed = check_seed(seed)
+    scored = known(tree, truth)
     compared = sections.replications(tree, seed)
     parts: list[tuple[str, Markup | None]] = [
         ("", sections.verdict(tree, compared)),
@@ -118,9 +127,9 @@ def compose(tree: xr.DataTree, *, truth: Any = None, seed: int = 0) -> str:
         ("Items", sections.items(tree)),
         ("Why an item got its class", sections.explanations(tree)),
         ("Can the model be believed?", sections.checks(compared)),
-        ("Do workers err together?", sections.dependence(tree, truth, seed)),
-        ("Against known classes", sections.calibration(tree, truth, seed)),
-        ("How this was made", method.how(tree)),
+        ("Do workers err together?", sections.dependence(tree, scored, seed)),
+        ("Against known classes", sections.calibration(tree, scored, seed)),
+        ("How this was made", method.how(tree, seed)),
         ("Words", method.words()),
     ]
     body = [method.heading(tree)]

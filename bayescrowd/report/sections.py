@@ -18,8 +18,9 @@ from bayescrowd.decisions.consensus import consensus
 from bayescrowd.decisions.workers import roles
 from bayescrowd.decisions.workers import workers as worker_table
 from bayescrowd.errors import BayescrowdError
-from bayescrowd.report.markup import Markup, bullet_list, cards, element, join, number, percent, picture, table
-from bayescrowd.results.tree import ids, n_labels_of, values
+from bayescrowd.report.known import Known
+from bayescrowd.report.markup import Markup, bullet_list, cards, counted, element, join, number, percent, picture, table
+from bayescrowd.results.tree import ids, n_labels_of, title, values
 from bayescrowd.results.votes import vote_shares
 from bayescrowd.results.words import count_of
 
@@ -55,8 +56,8 @@ def _or_why(section: Callable[..., Markup | None]) -> Callable[..., Markup | Non
     return made
 
 
-def _not_shown(error: BayescrowdError) -> Markup:
-    return element("p", f"Not shown: {error}", class_="soft")
+def _not_shown(why: object) -> Markup:
+    return element("p", f"Not shown: {why}", class_="soft")
 
 
 def replications(tree: xr.DataTree, seed: int) -> PredictiveChecks | Markup:
@@ -76,7 +77,11 @@ def replications(tree: xr.DataTree, seed: int) -> PredictiveChecks | Markup:
     """
     if tree["observed_data"].sizes["annotation"] > MOST_CHECKED:
         return element(
-            "p", f"Left out above {MOST_CHECKED:,} labels; in Python: fit.predictive_checks().", class_="soft"
+            "p", f"Left out: with more than {MOST_CHECKED:,} labels it would take too long for a page.", class_="soft"
+        )
+    if not tree.attrs["model_class"]:
+        return _not_shown(
+            f"{title(tree)} gives classes without a model of the labels that they could be compared with."
         )
     try:
         return predictive_checks(tree, seed=seed)
@@ -143,14 +148,15 @@ def figures(tree: xr.DataTree) -> Markup:
     sizes = tree["observed_data"].dataset.sizes
     answer = consensus(tree)
     differs = (answer["class"] != answer["majority"]) & answer["majority"].notna() & ~answer["tie"]
+    n_differ = int(differs.sum())
     return cards(
         [
-            (f"{sizes['item']:,}", "items"),
-            (f"{sizes['worker']:,}", "workers"),
+            counted(sizes["item"], "item"),
+            counted(sizes["worker"], "worker"),
             (number(sizes["annotation"] / max(sizes["item"], 1), 1), "labels per item"),
             (percent(float(top.mean())), "of the classes are right, by the model's own account"),
             (percent(float((top > _SURE).mean())), f"of the items are sure (above {_SURE_TEXT})"),
-            (f"{int(differs.sum()):,}", "items differ from a clear majority vote"),
+            counted(n_differ, "item", f"{'differs' if n_differ == 1 else 'differ'} from a clear majority vote"),
         ]
     )
 
@@ -318,15 +324,15 @@ def checks(compared: PredictiveChecks | Markup) -> Markup:
 
 
 @_or_why
-def dependence(tree: xr.DataTree, truth: Any, seed: int) -> Markup:
+def dependence(tree: xr.DataTree, scored: Known, seed: int) -> Markup:
     """Tell whether workers err together.
 
     Parameters
     ----------
     tree : DataTree
         A result.
-    truth : Series, dict or None
-        Item -> true class.
+    scored : Known
+        From `known`.
     seed : int
         Of the bootstrap.
 
@@ -335,20 +341,19 @@ def dependence(tree: xr.DataTree, truth: Any, seed: int) -> Markup:
     Markup
         Sentences.
     """
-    known = True if truth is None and "truth" in tree.children else truth
-    return bullet_list(depending.dependence(tree, known, seed=seed).sentences)
+    return bullet_list(depending.dependence(tree, scored.truth, seed=seed).sentences)
 
 
 @_or_why
-def calibration(tree: xr.DataTree, truth: Any, seed: int) -> Markup | None:
+def calibration(tree: xr.DataTree, scored: Known, seed: int) -> Markup | None:
     """Score the probabilities against known classes.
 
     Parameters
     ----------
     tree : DataTree
         A result.
-    truth : Series, dict or None
-        Item -> true class; by default the truth of the labels.
+    scored : Known
+        From `known`.
     seed : int
         Of the bootstrap.
 
@@ -357,9 +362,15 @@ def calibration(tree: xr.DataTree, truth: Any, seed: int) -> Markup | None:
     Markup or None
         Sentences, picture, table; None where no class is known.
     """
-    if truth is None and "truth" not in tree.children:
+    if scored.unusable:
+        return _not_shown(scored.unusable)
+    if scored.truth is None:
         return None
-    found = calibrating.calibration(tree, truth, seed=seed)
+    if not scored.to_score:
+        return _not_shown(
+            "the fit was told the class of every item whose class is known, so it cannot be scored by them."
+        )
+    found = calibrating.calibration(tree, scored.truth, seed=seed)
     rows = [
         (str(name).replace("_", " "), *(number(row[column], 3) for column in ("value", "lower", "upper")))
         for name, row in found.scores.iterrows()

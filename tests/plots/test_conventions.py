@@ -271,3 +271,21 @@ def test_errors_of_arguments_name_the_remedy(drawn: Any) -> None:
         plots.plot_comparison({"a": 1})
     with pytest.raises(BayescrowdError, match=r"takes one check of fit.predictive_checks\(\), such as \['agreement'\]"):
         plots.plot_agreement({"agreement": drawn.check_of(4)})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_unknown_arguments_are_refused_with_the_remedy(drawn: Any, name: str) -> None:
+    call = drawn.calls()[name]
+    with pytest.raises(BayescrowdError, match=re.escape("figure_kwargs={'figsize': (3, 3)}")):
+        call(figsize=(3, 3))
+    with pytest.raises(BayescrowdError, match="has no argument 'nonsense'.*takes figure_kwargs"):
+        call(nonsense=1)
+    with pytest.raises(BayescrowdError, match="figure_kwargs must be a dict"):
+        call(figure_kwargs=3)
+
+
+def test_panels_in_a_row_are_checked(drawn: Any) -> None:
+    with pytest.raises(BayescrowdError, match="col_wrap must be a whole number"):
+        drawn.calls()["plot_confusion"](col_wrap=0)
+    with pytest.raises(BayescrowdError, match="no argument 'col_wrap'"):
+        drawn.calls()["plot_workers"](col_wrap=2)

@@ -194,13 +194,57 @@ def test_which_workers_are_asked_for_is_checked(drawn: Any) -> None:
 
 def test_the_commonest_mistake_is_named_and_labels_that_are_no_class_are_grey(drawn: Any) -> None:
     picture = plots.plot_confusion(drawn.crowd("odd"))
-    mean = np.average(picture.data["confusion"], axis=0, weights=[5, 3, 0])  # by the number of labels
-    mean[[0, 1], [0, 1]] = -1
-    row, column = np.unravel_index(mean.argmax(), mean.shape)
+    fit = drawn.crowd("odd")
+    labels, probability = fit.labels, fit.class_probabilities().to_numpy()
+    count = np.zeros((2, 3))
+    for item, label, weight in zip(labels.item_code, labels.label_code, labels.weight, strict=True):
+        count[:, label] += weight * probability[item]
+    share = count / count.sum()
+    share[[0, 1], [0, 1]] = 0
+    row, column = np.unravel_index(share.argmax(), share.shape)
     said, true = ["no", "yes", "can't tell"][column], ["no", "yes"][row]
-    expected = f"Commonest mistake: {100 * mean.max():.0f}\u00a0% of labels say “{said}” where the class is “{true}”"
+    expected = (
+        f"Commonest mistake: {100 * share.max():.0f}\u00a0% of all labels say “{said}” where the class is “{true}”"
+    )
     assert " ".join(picture.viz["title"].item().get_text().split("\n")) == expected
     assert [text.get_text() for text in picture.viz["legend"].item().get_texts()] == ["right", "wrong", "no class"]
+
+
+def _sure(labels: CrowdLabels, answers: list[int]) -> Fit:
+    """A result that is sure of these classes; its matrices come from the prior."""
+    run = fitted.made_run(labels, bc.DawidSkene())
+    sure = np.eye(labels.n_classes)[answers]
+    return Fit(
+        fitted.tree_of(
+            labels,
+            bc.DawidSkene(),
+            run._replace(state_probability=sure, state_probability_by_chain=np.stack([sure, sure])),
+        )
+    )
+
+
+def test_a_class_without_items_and_workers_without_mistakes_give_no_commonest_mistake() -> None:
+    said = [0, 0, 1, 1, 0, 0, 1, 1]
+    labels = CrowdLabels.from_codes([0, 0, 1, 1, 2, 2, 3, 3], [0, 1] * 4, said, items=4, workers=2, classes=3)
+
+    def title(answers: list[int], *more: Any) -> str:
+        text = plots.plot_confusion(_sure(labels, answers), *more).viz["title"].item().get_text()
+        return " ".join(text.replace("\u00a0", " ").split())
+
+    # Whatever the prior says of class 2, which no item has.
+    assert title([0, 1, 0, 1]) == "Next to none of all labels is expected to be wrong"
+    assert title([0, 1, 0, 0]) == "Commonest mistake: 25 % of all labels say 1 where the class is 0"
+    expected = "Commonest mistake: 25 % of the labels of these workers say 1 where the class is 0"
+    assert title([0, 1, 0, 0], [0]) == expected
+
+
+def test_the_commonest_mistake_counts_all_workers_and_names_stay_apart(drawn: Any) -> None:
+    fit = drawn.crowd("500 workers")
+    labels, probability = fit.labels, fit.class_probabilities().to_numpy()
+    count = np.array([np.bincount(labels.label_code, probability[labels.item_code, k], 3) for k in range(3)])
+    count[np.arange(3), np.arange(3)] = 0
+    expected = 100 * count.max() / labels.n_annotations
+    assert f"Commonest mistake: {expected:.0f}\u00a0%" in plots.plot_confusion(fit).viz["title"].item().get_text()
 
 
 # --- items -----------------------------------------------------------------------------------------------------------
@@ -376,7 +420,8 @@ def test_groups_without_common_items_are_said(drawn: Any) -> None:
 def test_many_edges_are_thinned_and_that_is_said(drawn: Any) -> None:
     picture = plots.plot_graph(drawn.crowd("500 workers"))
     assert picture.data.sizes["edge"] == 1200
-    assert "the 1,200 with most are drawn" in " ".join(picture.viz["note"].item().get_text().split())
+    assert "1,200 of those with most are drawn" in " ".join(picture.viz["note"].item().get_text().split())
+    assert _visual(picture, "node").get_sizes().min() >= 14
     assert 4 <= len(_texts(_visual(picture, "name"))) <= 16
 
 
@@ -392,6 +437,18 @@ def test_of_too_many_workers_those_with_most_labels_are_drawn(drawn: Any, monkey
     assert sorted(picture.data["n_labels"].values.tolist(), reverse=True) == count.iloc[:5].tolist()
 
 
+def test_of_a_complete_graph_edges_are_drawn_by_lot_without_hubs(drawn: Any) -> None:
+    labels = drawn.random_labels(40, 70, "ab", (70, 70))
+    picture = plots.plot_graph(drawn.made(labels, draws=2, chains=1))
+    assert picture.viz["title"].item().get_text() == "Every two of the 70 workers have items in common"
+    note = " ".join(picture.viz["note"].item().get_text().split())
+    assert "Of 2,415 pairs, all with 40 common items, 1,200 are drawn by lot." in note
+    degree = np.bincount(np.concatenate([picture.data["first"], picture.data["second"]]), minlength=70)
+    assert degree.max() < 2 * degree.mean()
+    spots = np.stack([picture.data["x"], picture.data["y"]], -1)
+    assert np.abs(spots - spots.mean(0)).max() < 3 * np.abs(spots - spots.mean(0)).mean()
+
+
 # --- certainty -------------------------------------------------------------------------------------------------------
 
 
@@ -405,6 +462,8 @@ def test_medians_and_bands_by_number_of_labels(drawn: Any, measure: str) -> None
     np.testing.assert_allclose(picture.data["lower"], groups.quantile(0.2))
     np.testing.assert_allclose(picture.data["upper"], groups.quantile(0.8))
     assert picture.data["n_items"].values.tolist() == groups.size().tolist()
+    ticks = picture.get_target(None, {}).get_xticks()
+    assert np.array_equal(ticks, np.round(ticks))
     points = _visual(picture, "item").get_offsets()
     assert np.array_equal(np.round(points[:, 0]), fit.consensus()["n_labels"])
     np.testing.assert_allclose(points[:, 1], fit.consensus()[measure])
@@ -436,3 +495,9 @@ def test_the_number_of_labels_that_makes_sure(drawn: Any) -> None:
     assert (
         picture.viz["title"].item().get_text() == "From 2 labels on, half of the items are at least 95\u00a0% certain"
     )
+
+
+def test_one_number_of_labels_has_one_tick(drawn: Any) -> None:
+    axes = plots.plot_certainty(drawn.crowd("anesthesia-em")).get_target(None, {})
+    low, high = axes.get_xlim()
+    assert [tick for tick in axes.get_xticks() if low <= tick <= high] == [7]

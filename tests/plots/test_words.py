@@ -70,7 +70,7 @@ def test_what_has_no_picture_is_spelled_out(value: Any, expected: str) -> None:
 
 def test_long_ids_lose_their_middle_and_repeats_are_no_others() -> None:
     ids = ["an-id-of-many-characters-0017", "an-id-of-mxxy-characters-0017", "w", "an-id-of-many-characters-0017"]
-    assert readable(ids, 16) == ["an-id-of…rs-0017 #1", "an-id-of…rs-0017 #2", "w", "an-id-of…rs-0017 #1"]
+    assert readable(ids, 16) == ["an-id…many…-0017", "an-id…mxxy…-0017", "w", "an-id…many…-0017"]
     assert readable(ids[:1], None) == ids[:1]
     assert readable([1, "1", "a\nb", "a\\nb", 1]) == ["1 #1", "1 #2", "a\\nb #1", "a\\nb #2", "1 #1"]
 
@@ -99,7 +99,7 @@ def test_characters_that_the_usual_font_lacks_are_taken_from_another(monkeypatch
         with mpl.rc_context({"font.family": ["DejaVu Serif"]}):
             assert families(["plain"]) is None
             assert families([letter]) == ["DejaVu Serif", "DejaVu Sans"]
-            assert say(letter) == letter
+            assert say(letter).strip("\u2068\u2069") == letter
             assert _drawn(letter) == letter
             assert say("工") == r"\u5de5"
     finally:
@@ -130,3 +130,33 @@ def test_every_text_of_a_figure_gets_the_fonts_it_needs(monkeypatch: pytest.Monk
     _heading.mend_fonts(figure)
     assert {"title", "ä", "b"} <= set(seen)
     assert {tuple(text.get_fontfamily()) for text in figure.findobj(Text)} == {("sans-serif", "DejaVu Serif")}
+
+
+def test_names_that_would_look_alike_keep_what_differs() -> None:
+    models = ("ChatGPT-0301", "ChatGPT", "Falcon", "GPT-4")
+    prompts = ("CoT", "Metrics", "Metrics_Reference", "Reference", "Swap", "Swap_CoT", "Vanilla", "Vanilla_NoRules")
+    ids = [f"{model}/{prompt}/o{run}" for model in models for prompt in prompts for run in (1, 2)]
+    for width in (10, 16, 18, 26):
+        texts = readable(ids, width)
+        assert len(set(texts)) == len(ids)
+        assert not any("#" in text for text in texts), width
+        assert max(map(len, texts)) <= width
+    pages = [f"https://example.org/{number}/this-or-that" for number in (1234, 5678)]
+    assert readable(pages, 14) == ["htt…/1234/…hat", "htt…/5678/…hat"]
+
+
+def test_ids_from_right_to_left_are_isolated_where_matplotlib_turns_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    hebrew = "\u05e9\u05dc\u05d5\u05dd"
+    monkeypatch.setattr(_text, "_TURNS_LINES", True)
+    assert readable([hebrew, "w"]) == [f"\u2068{hebrew}\u2069", "w"]
+    monkeypatch.setattr(_text, "_TURNS_LINES", False)
+    assert readable([hebrew]) == [hebrew]
+
+
+def test_preferred_fonts_come_first_and_need_no_usual_weight(monkeypatch: pytest.MonkeyPatch) -> None:
+    from types import SimpleNamespace
+
+    entries = [("A Sans", 400), ("WenQuanYi Zen Hei", 500), ("B Sans", 700)]
+    fonts = [SimpleNamespace(name=name, weight=weight, style="normal") for name, weight in entries]
+    monkeypatch.setattr(_text.font_manager, "fontManager", SimpleNamespace(ttflist=fonts))
+    assert _text._fonts() == ["WenQuanYi Zen Hei", "A Sans"]

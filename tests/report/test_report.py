@@ -17,7 +17,7 @@ from click.testing import CliRunner
 import bayescrowd as bc
 from bayescrowd.cli import main
 from bayescrowd.data.labels import CrowdLabels
-from bayescrowd.errors import BayescrowdError
+from bayescrowd.errors import BayescrowdError, LabelError
 from bayescrowd.report import markup
 from bayescrowd.report.page import compose
 
@@ -166,6 +166,58 @@ def test_writing(tmp_path: Path) -> None:
     assert place.read_text(encoding="utf-8") == text  # same result, same page
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"truth": {"zz": 1}}, "the fit has no items 'zz'"),
+        ({"truth": pd.DataFrame({"item": ["a"], "truth": [1]})}, "truth must be a Series or dict"),
+        ({"truth": "of the first item"}, "none of the fit"),
+        ({"truth": {}}, "truth names no class"),
+        ({"truth": True}, "no class is known"),
+        ({"truth": False}, "not False"),
+        ({"seed": -1}, "seed must be a whole number"),
+        ({"seed": 2**32}, "seed must be a whole number"),
+    ],
+)
+def test_arguments_are_checked_before_anything_is_computed(
+    arguments: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bayescrowd.report.page.sections.replications", lambda *_: pytest.fail("it was computed"))
+    fit = fitted.em()
+    if message == "none of the fit":
+        arguments = {"truth": {fit.labels.items[0]: "purple"}}
+    with pytest.raises(LabelError, match=message):
+        fit.report(tmp_path / "report.html", **arguments)
+    assert not list(tmp_path.iterdir())
+
+
+def _small(**more: Any) -> Any:
+    labels = CrowdLabels.from_codes(
+        [0, 0, 1, 1, 2, 2], [0, 1] * 3, [0, 0, 1, 1, 0, 1], items=["a", "b", "c"], workers=2, classes=["n", "y"], **more
+    )
+    return fitted.tree_of(labels, bc.DawidSkene(), fitted.made_run(labels, bc.DawidSkene()))
+
+
+def test_what_is_not_shown_is_said_in_words_for_those_without_python() -> None:
+    pages = [
+        Page(compose(_small(gold_code=[0, 1, -1], truth={"a": "n", "b": "y"}))).words,
+        Page(compose(_small(truth={"a": "purple"}))).words,
+        Page(compose(bc.baselines.majority_vote(fitted.d1()).idata)).words,
+    ]
+    assert "the fit was told the class of every item whose class is known" in pages[0]
+    assert "known classes that the fit does not have ('purple')" in pages[1]
+    assert "without a model of the labels" in pages[2]
+    for words in pages:
+        for said in re.findall(r"Not shown:.{120}", words):
+            assert not re.search(r"truth=|truth\[|fit\.|bc\.", said)
+
+
+def test_both_seeds_are_named() -> None:
+    words = Page(compose(_small(), seed=12)).words
+    assert "seed of the fit 0" in words
+    assert "seed of this page (replications and resampling) 12" in words
+
+
 def test_on_the_command_line(tmp_path: Path) -> None:
     fitted.em().save(tmp_path / "fit.nc")
     runner = CliRunner()
@@ -177,6 +229,53 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     assert "name the file report.html" in wrong.output
     nothing = runner.invoke(main, ["report", str(tmp_path / "no.nc")])
     assert nothing.exit_code == 2
+
+
+def _report(*arguments: Any, code: int = 0) -> str:
+    done = CliRunner().invoke(main, ["report", *map(str, arguments)])
+    assert done.exit_code == code, done.output
+    return " ".join(done.output.split())
+
+
+def test_the_command_names_a_page_for_each_form_and_replaces_only_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bayescrowd.report.page.compose", lambda *_, **__: "a page")
+    fit = fitted.em()
+    fit.save(tmp_path / "x.nc")
+    fit.save(tmp_path / "x.zarr")
+    for _ in range(2):  # again: they are its own
+        _report(tmp_path / "x.nc")
+        _report(tmp_path / "x.zarr")
+    assert {"x.html", "x.zarr.html"} <= {path.name for path in tmp_path.iterdir()}
+    (tmp_path / "x.html").write_text("mine")
+    assert "add --force" in _report(tmp_path / "x.nc", code=2)
+    assert (tmp_path / "x.html").read_text() == "mine"
+    _report(tmp_path / "x.nc", "--force")
+    assert (tmp_path / "x.html").read_text() == "a page"
+    assert "seed must be a whole number" in _report(tmp_path / "x.nc", "--seed", -3, code=2)
+
+
+def test_the_command_takes_known_classes_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Any] = []
+    monkeypatch.setattr("bayescrowd.report.page.compose", lambda tree, *, truth, seed: given.append(truth) or "page")
+    fit = bc.fit(fitted.anesthesia(), engine="em")
+    fit.save(tmp_path / "x.nc")
+    table = tmp_path / "truth.csv"
+    for heads in ("item,label", "Item,class", "item,truth"):
+        table.write_text(f"{heads}\n1,4\n2,1\n3,\n")
+        _report(tmp_path / "x.nc", "--truth", table)
+        assert given.pop() == {1: 4, 2: 1}
+    for text, message in (
+        ("item,label\nzz,1\n", "the fit has no items 'zz'"),
+        ("item,label\n1,purple\n", "the fit has no classes 'purple'"),
+        ("item,label\n1,1\n1,2\n", "more than one class for '1'"),
+        ("item,note\n1,1\n", "needs one column 'item' and one column 'truth'"),
+        ("item,label\n1,\n", "it names no class"),
+    ):
+        table.write_text(text)
+        assert message in _report(tmp_path / "x.nc", "--truth", table, code=2)
+    assert not given
 
 
 def test_no_picture_stays_open() -> None:
@@ -206,3 +305,8 @@ def test_truth_that_came_with_the_labels_tells_of_errors_in_common() -> None:
     words = Page(compose(bc.fit(crowd.labels, engine="em").idata)).words
     for sentence in bc.fit(crowd.labels, engine="em").dependence(True).sentences:
         assert " ".join(sentence.split()) in words
+
+
+def test_a_card_of_one_thing_is_in_the_singular() -> None:
+    assert markup.counted(1, "item") == ("1", "item")
+    assert markup.counted(1200, "item", "differ from the vote") == ("1,200", "items differ from the vote")
