@@ -3,14 +3,20 @@
 import numpy as np
 import pandas as pd
 
+from bayescrowd.criticism._direction import Direction
 from bayescrowd.criticism.statistics import Statistic
+from bayescrowd.data.labels import CrowdLabels
 from bayescrowd.errors import shorten
+from bayescrowd.model import Model
 from bayescrowd.results.words import count_of
 
 __all__ = ["ARROW", "describe", "remedy", "verdict"]
 
 ARROW = " -> "
 """Stands between what was found and what to do."""
+
+_MOST_ON = 50
+"""Largest concentration that is named for the diagonal of a prior."""
 
 _ODD = 3.0
 """Standard deviations from which on a single pair or worker is worth naming."""
@@ -40,7 +46,16 @@ def describe(statistic: Statistic, table: pd.DataFrame, total: tuple[float, floa
     return _shares(table) if statistic.name == "shares" else _custom(statistic.name, table)
 
 
-def verdict(p_value: float, n_replicates: int, rejected: float, doubtful: float) -> str:
+def verdict(
+    p_value: float,
+    n_replicates: int,
+    rejected: float,
+    borderline: float,
+    *,
+    direction: Direction = "",
+    strayed: bool = False,
+    within: bool = False,
+) -> str:
     """Say what a p-value means.
 
     Parameters
@@ -49,8 +64,12 @@ def verdict(p_value: float, n_replicates: int, rejected: float, doubtful: float)
         The p-value.
     n_replicates : int
         Number of replications.
-    rejected, doubtful : float
+    rejected, borderline : float
         Thresholds.
+    direction : str
+        From `direction_of`.
+    strayed, within : bool
+        Whether a total that the sentence shows lies outside its interval, or within.
 
     Returns
     -------
@@ -58,32 +77,56 @@ def verdict(p_value: float, n_replicates: int, rejected: float, doubtful: float)
         A sentence.
     """
     least = p_value <= 1.05 / (n_replicates + 1)
-    shown = f"p = {p_value:.3f}" + (f", the least that {n_replicates} replications can show" if least else "")
+    shown = f"p = {p_value:.{3 if p_value >= 0.001 else 4}f}" + (
+        f", the least that {n_replicates} replications can show" if least else ""
+    )
+    if p_value >= borderline and strayed:
+        return f"Borderline: the total is outside its interval, but pairs and total together are not rare ({shown})."
+    if p_value >= borderline:
+        return f"No sign of misfit ({shown})."
+    reason = _REASON[direction].format(_AMONG if within else "")
     if p_value < rejected:
-        return f"The model is rejected ({shown})."
-    if p_value < doubtful:
-        return f"The model is doubtful ({shown})."
-    return f"No sign of misfit ({shown})."
+        return f"The model is rejected ({shown}){reason}."
+    return f"Borderline: rare for labels of such a model, yet it happens ({shown}){reason}."
 
 
-def remedy(name: str, n_levels: int) -> str:
+_AMONG = " from any one draw of its parameters, while the interval holds all draws"
+
+_REASON: dict[Direction, str] = {
+    "more": ": the labels agree more than the fitted model expects{}, as its prior expects worse workers than these",
+    "less": ": the labels agree less than the fitted model expects{}",
+    "lumpy": ": more items are of one mind than the fitted model expects, and more are divided than go with that",
+    "": "",
+}
+
+
+def remedy(name: str, model: Model, labels: CrowdLabels, direction: Direction = "") -> str:
     """Say what to do where the model does not reproduce a statistic.
 
     Parameters
     ----------
     name : str
         Name of the statistic.
-    n_levels : int
-        Number of difficulty levels of the model.
+    model : Model
+        The model.
+    labels : CrowdLabels
+        What was labelled.
+    direction : str
+        From `direction_of`.
 
     Returns
     -------
     str
     """
+    if direction == "more":
+        return (
+            f"expect better workers, {_better(model, labels)}; bc.prior_predictive(labels, model) "
+            "shows what a prior expects of these labels before the fit"
+        )
     harder = (
         "let items differ in difficulty, bc.fit(labels, bc.IDBLA())"
-        if n_levels == 1
-        else f"try more levels of difficulty, n_levels={n_levels + 1}"
+        if model.n_levels == 1
+        else f"try more levels of difficulty, n_levels={model.n_levels + 1}"
     )
     together = "see with fit.dependence() whether workers err together"
     return {
@@ -92,6 +135,22 @@ def remedy(name: str, n_levels: int) -> str:
         "shares": "look at these workers with fit.confusion(worker): a strong prior, few labels, or a fit that has not "
         "converged (fit.diagnose()) keeps the model from their labels",
     }.get(name, f"{harder}; {together}")
+
+
+def _better(model: Model, labels: CrowdLabels) -> str:
+    """Name a prior of better workers than the model's: such as would agree as often, were all of them alike."""
+    n_labels = len(labels.label_values)
+    cell, votes = np.unique(labels.item_code.astype(np.int64) * n_labels + labels.label_code, return_counts=True)
+    on_item = np.bincount(cell // n_labels, weights=votes)
+    # Two workers of accuracy a agree with probability a^2 + (1 - a)^2 / others.
+    agree, others = float((votes * (votes - 1)).sum() / max((on_item * (on_item - 1)).sum(), 1)), n_labels - 1
+    accuracy = (1 + np.sqrt(max((agree * n_labels - 1) * others, 0.0))) / n_labels
+    on = min(max(8, round(others * accuracy / max(1 - accuracy, 1e-3))), _MOST_ON)
+    prior = getattr(model, "confusion_prior", None)
+    had, off = getattr(prior, "on", None), getattr(prior, "off", None)
+    if isinstance(had, int | float) and isinstance(off, int | float) and had >= on * off > 0:
+        return f"confusion_prior=bc.diagonal({2 * had:g}, {off:g})"
+    return f"confusion_prior=bc.diagonal({on:g}, 1)"
 
 
 def _agreement(table: pd.DataFrame, total: tuple[float, float, float, float], n_pairs: int) -> str:

@@ -7,8 +7,13 @@ from scipy.special import ndtr, ndtri
 
 __all__ = ["Compared", "combine", "compare", "discrepancies", "rank_p_value"]
 
-_KAPPA = 0.2
-"""Hartung's allowance for an estimated correlation."""
+_KAPPA, _MOST_COUNTED = 0.2, 20
+"""Hartung's allowance for an estimated correlation, and the number of p-values from which on it shrinks no more.
+
+Scores at two draws of one posterior are no bivariate normal variables: in one table they vary by more than one, in the
+next by less, however many there are. With 200 draws and no limit here 9 % of the p-values of agreement were below .05,
+and 6 % below .01, on 100 tables from the model (45 items, 5 workers, 4 classes); with it 7 and 1 %.
+"""
 
 _BLOCK = 2**21
 """Numbers that are looked at in one go."""
@@ -37,7 +42,7 @@ class Compared(NamedTuple):
     ppp: float
 
 
-def compare(replicated: np.ndarray, observed: np.ndarray) -> Compared:
+def compare(replicated: np.ndarray, observed: np.ndarray, *, total: bool = False) -> Compared:
     """Compare observed numbers with replicated ones.
 
     Parameters
@@ -46,6 +51,9 @@ def compare(replicated: np.ndarray, observed: np.ndarray) -> Compared:
         Several replications (at least two) for every draw of the parameters.
     observed : array [number]
         Of the labels.
+    total : bool
+        Let the p-values test the sum of the numbers too. Many small deviations of one sign make none of the numbers
+        stand out, and squares cannot add them up.
 
     Returns
     -------
@@ -56,8 +64,16 @@ def compare(replicated: np.ndarray, observed: np.ndarray) -> Compared:
     flat = of_replicated.ravel()
     if np.isnan(flat).any():
         return Compared(float("nan"), flat, float("nan"), float("nan"))
+    rank_observed, rank_replicated = of_observed, flat
+    if total and replicated.shape[2] > 1:
+        sums = replicated.sum(axis=2, dtype=float, keepdims=True)
+        of_sum, of_sums = discrepancies(sums, observed.sum(dtype=float, keepdims=True))
+        if not np.isnan(of_sums).any():
+            # The larger of the two on a common scale has one distribution under replication, as each of them has.
+            rank_observed = np.maximum(_normal(of_observed, flat), _normal(of_sum, of_sums))
+            rank_replicated = np.maximum(_normal(flat, flat), _normal(of_sums.ravel(), of_sums))
     # Given its draw a discrepancy has nearly the same distribution at every draw, so all replications serve for each.
-    p_value = np.array([rank_p_value(flat, value) for value in of_observed])
+    p_value = np.array([rank_p_value(rank_replicated, value) for value in rank_observed])
     smallest = 1 / (n_draws * n_each + 1)
     return Compared(float(of_observed.mean()), flat, combine(p_value, smallest), float(p_value.mean()))
 
@@ -103,6 +119,16 @@ def discrepancies(replicated: np.ndarray, observed: np.ndarray) -> tuple[np.ndar
     return of_observed / n_live, of_replicated / n_live
 
 
+def _normal(discrepancy: np.ndarray, replicated: np.ndarray) -> np.ndarray:
+    """Bring a discrepancy to a standard normal scale: a multiple of chi-square by its moments, its cube root then."""
+    mean, variance = replicated.mean(), replicated.var(ddof=1)
+    if not variance > 0:
+        return (discrepancy - mean) / (mean or 1.0)
+    spread = variance / (9 * mean**2)
+    scaled: np.ndarray = (np.cbrt(discrepancy / mean) - (1 - spread)) / np.sqrt(spread)
+    return scaled
+
+
 def rank_p_value(replicated: np.ndarray, observed: float) -> float:
     """Share of values that are at least as large as the observed one, itself included.
 
@@ -123,7 +149,7 @@ def rank_p_value(replicated: np.ndarray, observed: float) -> float:
 
 
 def combine(p_values: np.ndarray, smallest: float) -> float:
-    """Combine p-values of the same labels, one for each draw of the parameters, by Hartung's test.
+    """Combine p-values of the same labels, one for each draw of the parameters, by Hartung's test, a little stricter.
 
     Parameters
     ----------
@@ -147,6 +173,6 @@ def combine(p_values: np.ndarray, smallest: float) -> float:
     n = len(score)
     # Scores have variance one; what they do not vary within is what they share. They cannot share less than nothing.
     correlation = np.clip(1 - score.var(ddof=1), 0.0, 1.0)
-    allowance = _KAPPA * np.sqrt(2 / (n + 1)) * (1 - correlation)
+    allowance = _KAPPA * np.sqrt(2 / (min(n, _MOST_COUNTED) + 1)) * (1 - correlation)
     combined = score.mean() / np.sqrt((1 - correlation) / n + correlation + allowance)
     return float(np.clip(ndtr(-combined), smallest, 1.0))

@@ -20,7 +20,7 @@ import numpy as np
 
 from bayescrowd.data.arrays import LabelArrays, bucket, build_arrays
 from bayescrowd.data.labels import CrowdLabels
-from bayescrowd.errors import LabelError
+from bayescrowd.errors import EngineError, LabelError
 from bayescrowd.inference.base import sizes_of
 from bayescrowd.kernels.precision import double_precision
 from bayescrowd.kernels.states import joint, marginal
@@ -34,6 +34,7 @@ __all__ = [
     "in_chunks",
     "lay_out",
     "piece_of_row",
+    "pieces_to_judge",
     "tables",
 ]
 
@@ -83,6 +84,38 @@ def piece_of_row(labels: CrowdLabels, by: str) -> np.ndarray:
     if by == "annotation":
         return np.arange(labels.n_annotations)
     return np.asarray(labels.item_code if by == "item" else labels.worker_code).astype(np.int64)
+
+
+def pieces_to_judge(labels: CrowdLabels, by: str) -> np.ndarray:
+    """List the pieces of which something is known, and refuse tables from which none can be left out.
+
+    Parameters
+    ----------
+    labels : CrowdLabels
+        The label table.
+    by : str
+        Kind of piece.
+
+    Returns
+    -------
+    int array
+        Positions, ascending.
+
+    Raises
+    ------
+    EngineError
+        Where there are fewer than two.
+    """
+    row = piece_of_row(labels, by)
+    size = {"item": labels.n_items, "worker": labels.n_workers}.get(by, labels.n_annotations)
+    judged = np.bincount(row, minlength=size) > 0
+    if by == "item":
+        judged |= labels.gold_code >= 0
+    pieces = np.flatnonzero(judged)
+    if len(pieces) < 2:
+        what = "label" if by == "annotation" else f"{by} with labels"
+        raise EngineError(f"there is {'but one' if len(pieces) else 'no'} {what}: without it nothing is left to fit")
+    return pieces
 
 
 @jax.tree_util.register_dataclass

@@ -3,6 +3,7 @@
 import dataclasses
 import warnings
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import arviz_stats
@@ -13,13 +14,14 @@ import xarray as xr
 from bayescrowd.criticism._refit_pieces import check_by
 from bayescrowd.criticism._refit_tables import differences
 from bayescrowd.criticism.kfold import KFold
-from bayescrowd.criticism.loo import Loo, estimate
-from bayescrowd.errors import BayescrowdError, problems_message, shorten
+from bayescrowd.criticism.loo import Loo, estimate, unreliable
+from bayescrowd.errors import BayescrowdError, BayescrowdWarning, problems_message, shorten
 from bayescrowd.results.words import count_of
 
 __all__ = ["SMALL", "compare", "told_apart"]
 
 _arviz: Any = arviz_stats  # its functions are not typed
+_PACKAGE = str(Path(__file__).parents[1])
 _METHODS = ("stacking", "bb-pseudo-bma", "pseudo-bma")
 _FEW = 100
 """Below so many pieces the normal approximation to a difference is rough."""
@@ -57,6 +59,11 @@ def compare(fits: Mapping[str, Any], *, by: str = "item", method: str = "stackin
     EngineError
         For fits without draws.
 
+    Warns
+    -----
+    BayescrowdWarning
+        Where Pareto k of fits is too high to rely on their place in the table, as `loo` warns.
+
     References
     ----------
     Yao, Vehtari, Simpson, Gelman (2018), Using stacking to average Bayesian predictive distributions, Bayesian Analysis
@@ -93,6 +100,8 @@ def compare(fits: Mapping[str, Any], *, by: str = "item", method: str = "stackin
     table.attrs["by"] = _kind(next(iter(results.values())))
     chance = any("due to chance" in str(warning.message) for warning in noticed)
     table.attrs["advice"] = _advice(table, results, table.attrs["by"], chance=chance)
+    # Whoever gives the result of fit.loo() was warned by it.
+    _warn([name for name, result in results.items() if result is not fits[name] and unreliable(result)], by)
     return table
 
 
@@ -110,6 +119,17 @@ def told_apart(difference: float, error: float) -> bool:
         Whether it matters is another question: see `SMALL`.
     """
     return bool(abs(difference) > 2 * error)
+
+
+def _warn(names: list[str], by: str) -> None:
+    if names:
+        argument = "" if by == "item" else f"by={by!r}"
+        warnings.warn(
+            f"Pareto k is too high for {shorten(names)}: these values, and the places in the table, cannot be relied "
+            f"on. Compare the results of fit.kfold({argument}) of all fits instead; .attrs['advice'] says more",
+            BayescrowdWarning,
+            skip_file_prefixes=(_PACKAGE,),
+        )
 
 
 def _results(fits: Any, by: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from bayescrowd.criticism.chains import agree, check_chains
+from bayescrowd.criticism.chains import R_HAT_CAUTION, agree, check_chains
 from bayescrowd.criticism.checks import PredictiveChecks, of_misfit, predictive_checks
 from bayescrowd.criticism.dependence import of_dependence
 from bayescrowd.criticism.evidence import against_majority, of_the_labels
@@ -13,14 +13,17 @@ from bayescrowd.criticism.identifiability import of_the_fit
 from bayescrowd.criticism.levels import of_the_levels
 from bayescrowd.criticism.modes import random_mode, takes_starts
 from bayescrowd.criticism.report import Diagnosis, Finding, ordered
-from bayescrowd.criticism.sampling import monte_carlo, of_the_draws, switching, unnamed
+from bayescrowd.criticism.sampling import monte_carlo, of_the_draws, one_number_of_draws, switching, unnamed
 from bayescrowd.criticism.thin_data import thin_classes, thin_workers
-from bayescrowd.errors import shorten
+from bayescrowd.errors import LabelError, shorten
 from bayescrowd.results.tree import has_chains, ids, json_attribute, n_labels_of, parameter_group, title, values
 from bayescrowd.results.votes import leading
 from bayescrowd.results.words import count_of
 
 __all__ = ["MOST_CHECKED", "Diagnosis", "Finding", "diagnose", "vanished_classes"]
+
+_SHORT = ("few-effective-draws", "too-few-draws", "monte-carlo")
+"""Findings that ask for more draws."""
 
 _EDGE = 1e-9
 _SAME = 1e-6
@@ -48,14 +51,23 @@ def diagnose(tree: xr.DataTree, *, random_start: bool = False, checks: bool | Pr
     Diagnosis
         Prints as a few lines of plain words; fields and findings for programs.
 
+    Raises
+    ------
+    LabelError
+        For arguments that are neither True nor False.
+
     Examples
     --------
     >>> import bayescrowd as bc
     >>> bc.fit(bc.datasets.load("anesthesia")).diagnose().converged
     True
     """
+    _check_flag(random_start, "random_start")
+    if not isinstance(checks, PredictiveChecks):
+        _check_flag(checks, "checks", " or what fit.predictive_checks() gave")
     findings: list[Finding] = []
     numbers: dict[str, Any] = {}
+    short = False
     converged = {"yes": True, "no": False}.get(str(tree.attrs["converged"]))
     findings += _status(tree)
     findings += [Finding("note", "choice", str(reason)) for reason in tree.attrs.get("choice", [])]
@@ -65,7 +77,9 @@ def diagnose(tree: xr.DataTree, *, random_start: bool = False, checks: bool | Pr
         # An interrupted or failed run is not what was asked for, however well its draws agree.
         converged = agreed if tree.attrs["status"] == "sampled" else converged
         found, numbers = of_the_draws(tree, table, agreed)
-        findings += found + monte_carlo(tree, agreed) + switching(tree) + unnamed(tree)
+        found = one_number_of_draws(found + monte_carlo(tree, agreed))
+        short = any(finding.code in _SHORT for finding in found if finding.severity != "note")
+        findings += found + switching(tree) + unnamed(tree)
     elif parameter_group(tree) == "posterior":
         findings += [_approximate(tree)] + _starts(tree) + _saddle(tree) + unnamed(tree)
     else:
@@ -80,7 +94,9 @@ def diagnose(tree: xr.DataTree, *, random_start: bool = False, checks: bool | Pr
     # What the engine and the start noticed themselves, such as a start that could not be taken.
     findings += [Finding("caution", "noticed", str(text)) for text in tree.attrs.get("noticed", [])]
     numbers["n_changed"] = changed
-    return Diagnosis(_headline(tree, converged), converged, ordered(findings), **numbers)
+    return Diagnosis(
+        _headline(tree, converged, numbers.get("r_hat"), short=short), converged, ordered(findings), **numbers
+    )
 
 
 def vanished_classes(tree: xr.DataTree) -> list[Finding]:
@@ -135,9 +151,18 @@ def _misfit(tree: xr.DataTree, checks: bool | PredictiveChecks) -> list[Finding]
     return of_misfit(predictive_checks(tree))
 
 
-def _headline(tree: xr.DataTree, converged: bool | None) -> str:
+def _check_flag(value: Any, name: str, otherwise: str = "") -> None:
+    if not isinstance(value, bool | np.bool_):
+        raise LabelError(f"{name} must be True or False{otherwise}, not {value!r}")
+
+
+def _headline(tree: xr.DataTree, converged: bool | None, r_hat: float | None, *, short: bool) -> str:
     sizes = tree["observed_data"].dataset.sizes
     word = {True: "converged", False: "NOT converged", None: "convergence unknown"}[converged]
+    if short and converged:
+        word = f"{'nearly ' if r_hat is not None and r_hat > R_HAT_CAUTION else ''}converged, too few draws"
+    if short and converged is None:
+        word += ", too few draws"
     if converged is None and tree.attrs["status"] == "estimated":
         word = "nothing to converge"
     if tree.attrs["status"] == "interrupted":

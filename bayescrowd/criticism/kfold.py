@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from bayescrowd.criticism._refit import FEWEST_EFFECTIVE, Refits, caveats
-from bayescrowd.criticism._refit_pieces import check_by, piece_of_row
+from bayescrowd.criticism._refit_pieces import check_by, pieces_to_judge
 from bayescrowd.criticism._refit_tables import fingerprint
 from bayescrowd.criticism.likelihood import as_array, count_pieces, name_pieces, pieces_by_draw
 from bayescrowd.criticism.loo import ARVIZ_WARNING
@@ -20,6 +20,8 @@ from bayescrowd.results.tree import labels_of, model_of, samples_of
 from bayescrowd.results.words import count_of
 
 __all__ = ["KFold", "kfold"]
+
+_USUAL = 10
 
 
 @dataclass(kw_only=True, repr=False)
@@ -52,7 +54,7 @@ class KFold(arviz_stats.ELPDDataLOOKFold):
 
 
 def kfold(
-    tree: xr.DataTree, *, folds: int = 10, by: str = "item", seed: int = 0, progress: bool | None = None
+    tree: xr.DataTree, *, folds: int | None = None, by: str = "item", seed: int = 0, progress: bool | None = None
 ) -> KFold:
     r"""Estimate how well the model predicts labels that it has not seen, fitting again without each fold.
 
@@ -66,8 +68,9 @@ def kfold(
     ----------
     tree : DataTree
         A result of any engine that fits a model.
-    folds : int
-        Number of folds, at random, as equal in size as can be; so many fits are made.
+    folds : int, optional
+        Number of folds, at random, as equal in size as can be; so many fits are made. By default 10, or the number of
+        pieces with labels where there are fewer.
     by : {"item", "annotation", "worker"}
         What the pieces are: an item with all its labels (and its gold), one label, or a worker with all labels.
     seed : int
@@ -112,7 +115,7 @@ def kfold(
     check_progress(progress)
     model, labels = model_of(tree), labels_of(tree)
     refits = Refits(tree, by, seed)
-    fold = _folds(labels, by, folds, seed)
+    fold, folds = _folds(labels, by, folds, seed)
     n_pieces = len(fold)
     value, effective = np.zeros(n_pieces), np.full(n_pieces, np.inf)
     n_samples, unsettled = 1, []
@@ -151,26 +154,20 @@ def kfold(
     )
 
 
-def _folds(labels: CrowdLabels, by: str, folds: Any, seed: int) -> np.ndarray:
-    """Deal the pieces that say anything into folds at random; -1 for the others."""
-    n_labels = np.bincount(piece_of_row(labels, by), minlength=count_pieces(labels, by))
-    judged = n_labels > 0
-    if by == "item":
-        judged |= labels.gold_code >= 0
-    pieces = np.flatnonzero(judged)
-    if len(pieces) < 2:
-        raise EngineError(
-            f"there is {'but one' if len(pieces) else 'no'} {by} with labels: without it nothing is left to fit"
-        )
+def _folds(labels: CrowdLabels, by: str, folds: Any, seed: int) -> tuple[np.ndarray, int]:
+    """Deal the pieces that say anything into folds at random, -1 for the others; and say how many folds there are."""
+    pieces = pieces_to_judge(labels, by)
+    if folds is None:
+        folds = min(_USUAL, len(pieces))
     whole = isinstance(folds, int | np.integer) and not isinstance(folds, bool)
     if not whole or not 2 <= folds <= len(pieces):
         raise EngineError(
             f"folds must be a whole number from 2 to {len(pieces)}, the number of {by}s with labels, not {folds!r}"
         )
-    fold = np.full(len(n_labels), -1)
+    fold = np.full(count_pieces(labels, by), -1)
     # Another stream than that of the fits.
     fold[np.random.default_rng([seed, 2**32]).permutation(pieces)] = np.arange(len(pieces)) % folds
-    return fold
+    return fold, int(folds)
 
 
 def _advice(tree: xr.DataTree, by: str, value: np.ndarray, effective: np.ndarray, unsettled: list[int]) -> list[str]:

@@ -12,6 +12,7 @@ import xarray as xr
 from bayescrowd.criticism._refit_pieces import by_item, by_pairs, check_by, in_chunks, lay_out, piece_of_row
 from bayescrowd.data.labels import CrowdLabels
 from bayescrowd.errors import EngineError, shorten
+from bayescrowd.inference import names as engine_names
 from bayescrowd.kernels import density
 from bayescrowd.model import Model, Sizes
 from bayescrowd.results.tree import ids, json_attribute, labels_of, model_of, parameter_group, samples_of, sizes_of
@@ -177,10 +178,15 @@ def require_draws(tree: xr.DataTree, what: str, instead: str = "") -> None:
     if parameter_group(tree) == "posterior":
         return
     # Samplers that keep no draws keep the standard deviations of all their sweeps.
-    if "point_deviation" in tree.children or json_attribute(tree, "settings", {}).get("keep") == 0:
+    engine = str(tree.attrs["engine"])
+    if engine not in engine_names():
+        # Refits, which other remedies ask for, need an engine.
+        instead = ""
+        why, remedy = f"{engine} left a point estimate", "fit a model, bc.fit(labels, engine='gibbs')"
+    elif "point_deviation" in tree.children or json_attribute(tree, "settings", {}).get("keep") == 0:
         why, remedy = "none were kept (keep=0)", "fit again with keep=1000"
     else:
-        why, remedy = f"engine {str(tree.attrs['engine'])!r} left a point estimate", "fit with engine='gibbs'"
+        why, remedy = f"engine {engine!r} left a point estimate", "fit with engine='gibbs'"
     raise EngineError(f"{what} draws of the parameters, and {why}: {instead}{remedy}")
 
 

@@ -15,7 +15,7 @@ from arviz_stats.base import array_stats as _array_stats  # type: ignore[attr-de
 from scipy.special import gammaln, logsumexp, xlogy
 
 from bayescrowd.criticism._refit import FEWEST_EFFECTIVE, Refits, caveats
-from bayescrowd.criticism._refit_pieces import check_by
+from bayescrowd.criticism._refit_pieces import check_by, pieces_to_judge
 from bayescrowd.criticism._refit_tables import fingerprint
 from bayescrowd.criticism.likelihood import (
     as_array,
@@ -31,7 +31,7 @@ from bayescrowd.inference.progress import Reporter, check_progress, reporter
 from bayescrowd.results.tree import has_chains, ids, labels_of, model_of, n_labels_of
 from bayescrowd.results.words import count_of
 
-__all__ = ["ARVIZ_WARNING", "Loo", "estimate", "loo"]
+__all__ = ["ARVIZ_WARNING", "Loo", "estimate", "loo", "unreliable"]
 
 ARVIZ_WARNING = "\n\nThere has been a warning during the calculation. Please check the results."
 """What ArviZ prints where the advice says more."""
@@ -110,7 +110,8 @@ def loo(
     LabelError
         For an unknown ``by``, or a seed that is none.
     EngineError
-        For results without draws, with too few, or from an approximation without a density (svi).
+        For results without draws, with too few, or from an approximation without a density (svi), and where there is
+        but one piece.
     ModelError
         For methods without a model.
 
@@ -140,8 +141,7 @@ def loo(
     """
     found = estimate(tree, by=by, refit=refit, seed=seed, progress=progress)
     bad = _bad(found)
-    # A few a little above the threshold are usual, and the advice names them.
-    if bad.mean() > _MANY or (found.pareto_k.to_numpy() > 1).any():
+    if unreliable(found):
         warnings.warn(
             f"Pareto k is too high for {int(bad.sum()):,} of {count_of(len(bad), by)} "
             f"({name_pieces(tree, by, np.flatnonzero(bad))}): their values, and so the "
@@ -173,15 +173,15 @@ def estimate(tree: xr.DataTree, *, by: Any, refit: Any = False, seed: Any = 0, p
     if not isinstance(refit, bool | np.bool_):
         raise LabelError(f"refit must be True or False, not {refit!r}")
     model_of(tree)
-    require_draws(tree, "leave-one-out reweights", "use fit.kfold(), or ")
+    again = "" if by == "item" else f"by={by!r}"
+    require_draws(tree, "leave-one-out reweights", f"use fit.kfold({again}), or ")
+    pieces_to_judge(labels_of(tree), by)
     n_draws = math.prod(tree["posterior"].sizes[dim] for dim in ("chain", "draw"))
     if n_draws < _FEWEST_DRAWS:
         raise EngineError(f"leave-one-out needs at least {_FEWEST_DRAWS} draws, not {n_draws}: fit with more draws")
     if not has_chains(tree):
         _require_density(tree)
     likelihood = log_likelihood(tree, by=by)
-    if not likelihood.sizes[by]:
-        raise LabelError("there is no label to leave out")
     correction = None
     if not has_chains(tree):
         correction = _correction(tree, likelihood.sum(by) if by == "item" else total_log_likelihood(tree))
@@ -274,6 +274,22 @@ def _ours(found: Any, tree: xr.DataTree, by: str, likelihood: xr.DataArray) -> L
 
 def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
+
+
+def unreliable(result: Any) -> bool:
+    """Say whether Pareto k is too high for so many pieces, or so much too high, that the sum cannot be relied on.
+
+    Parameters
+    ----------
+    result : Loo
+        From `estimate`.
+
+    Returns
+    -------
+    bool
+        A few a little above the threshold are usual, and the advice names them.
+    """
+    return bool(_bad(result).mean() > _MANY or (result.pareto_k.to_numpy() > 1).any())
 
 
 def _bad(result: Any) -> np.ndarray:

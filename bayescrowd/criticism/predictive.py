@@ -210,10 +210,10 @@ def fitted_parameters(tree: xr.DataTree, draws: int, *, by_chain: bool = False) 
         Parameters and coordinates.
     """
     samples, lead = samples_of(tree, model_of(tree))
-    engine = str(tree.attrs["engine"])
+    engine, settled = str(tree.attrs["engine"]), str(tree.attrs["converged"]) != "no"
     if not lead:
         zero = np.zeros(1, int)
-        return Fitted(samples, zero, zero, "estimate", _words("estimate", engine))
+        return Fitted(samples, zero, zero, "estimate", _words("estimate", engine, settled=settled))
     n_chains, n_draws = lead
     chain, draw = _spread(n_chains, n_draws, draws, by_chain=by_chain)
     basis = "posterior" if has_chains(tree) else "approximation"
@@ -223,7 +223,7 @@ def fitted_parameters(tree: xr.DataTree, draws: int, *, by_chain: bool = False) 
         dataset["chain"].to_numpy()[chain],
         dataset["draw"].to_numpy()[draw],
         basis,
-        _words(basis, engine),
+        _words(basis, engine, settled=settled),
     )
 
 
@@ -264,9 +264,12 @@ def _evenly(total: int, wanted: int) -> np.ndarray:
     return ((np.arange(wanted) + 0.5) * total / wanted).astype(int)
 
 
-def _words(basis: str, engine: str) -> str:
-    return {
+def _words(basis: str, engine: str, *, settled: bool) -> str:
+    if basis == "posterior" and not settled:
+        return f"parameters are draws of {engine} whose chains did not converge: they are no draws from the posterior"
+    words = {
         "posterior": f"parameters are draws from the posterior, by {engine}",
         "approximation": f"parameters are draws from the approximation of {engine}, which vary a little too little",
         "estimate": f"parameters are fixed at the estimate of {engine} (a parametric bootstrap without refits)",
     }[basis]
+    return words if settled else f"{words}; the fit did not converge"

@@ -1,5 +1,7 @@
 """Findings on draws: do the chains agree, are they enough, do they name the classes alike."""
 
+import dataclasses
+import re
 from typing import Any
 
 import numpy as np
@@ -14,13 +16,14 @@ from bayescrowd.results.align import exchangeable_classes
 from bayescrowd.results.tree import has_chains, ids, json_attribute, model_of, sizes_of, values
 from bayescrowd.results.words import count_of
 
-__all__ = ["identify", "monte_carlo", "of_the_draws", "switching", "unnamed"]
+__all__ = ["identify", "monte_carlo", "of_the_draws", "one_number_of_draws", "switching", "unnamed"]
 
 _ENOUGH_DRAWS = 400
 _R_HAT_OF_MODES = 1.2
 _USUAL_DRAWS = 1000
 _USUAL_WARMUP = 500
 _MONTE_CARLO = 0.02
+_DRAWS = re.compile(r"\bdraws=(\d+)")
 _ACTIONS = ("reported", "permuted")
 
 
@@ -119,10 +122,11 @@ def _agreement(tree: xr.DataTree, table: pd.DataFrame, agreed: bool | None) -> F
             f"that the chains converged (R-hat up to {r_hat:.3f}, {worst}); even means are rough.",
             f"fit again with {more}",
         )
-    if r_hat > R_HAT_CAUTION or bulk < _ENOUGH_DRAWS:
+    if r_hat > R_HAT_CAUTION or bulk < _ENOUGH_DRAWS or tail < FEWEST_EFFECTIVE:
         usable = (
             "means are usable, interval ends are rough" if bulk >= FEWEST_EFFECTIVE else "some means are rough as well"
         )
+        more = _more_draws(tree, _ENOUGH_DRAWS / max(min(bulk, tail), 1.0))
         return Finding(
             "caution",
             "few-effective-draws",
@@ -170,6 +174,31 @@ def monte_carlo(tree: xr.DataTree, agreed: bool | None) -> list[Finding]:
     # The error falls with the root of the number of draws.
     remedy = f"fit again with {_more_draws(tree, (largest / _MONTE_CARLO) ** 2)}"
     return [Finding("caution", "monte-carlo", text, remedy)]
+
+
+def one_number_of_draws(findings: list[Finding]) -> list[Finding]:
+    """Ask for one number of draws, the largest, where several findings ask for some.
+
+    Parameters
+    ----------
+    findings : list of Finding
+        Their remedies may hold ``draws=``.
+
+    Returns
+    -------
+    list of Finding
+        The first of them asks for as many as any; the others, which that mends too, for nothing more.
+    """
+    asked = [int(number) for finding in findings for number in _DRAWS.findall(finding.remedy)]
+    found, said = [], False
+    for finding in findings:
+        if not _DRAWS.search(finding.remedy):
+            found.append(finding)
+            continue
+        remedy = "" if said else _DRAWS.sub(f"draws={max(asked)}", finding.remedy)
+        found.append(dataclasses.replace(finding, remedy=remedy))
+        said = True
+    return found
 
 
 def switching(tree: xr.DataTree) -> list[Finding]:

@@ -22,10 +22,8 @@ _MOST_PAIRS = 500_000
 
 _MOST_SPLITS = 40
 """Possible vote splits above which items are grouped by the share of their leading label."""
-
 _MOST_COMPARISONS = 2_000_000
 """Comparisons of two labels above which they are not listed one by one."""
-
 _DENSE = 0.25
 """Share of items that workers label on average from which on a plain matrix product is faster than a sparse one."""
 
@@ -46,6 +44,7 @@ class Statistic(abc.ABC):
     """
 
     name: str = ""
+    has_total: bool = False  # whether the sum of the numbers says something
 
     def __init__(self, rows: pd.DataFrame, scale: Any, largest: int | None, notes: tuple[str, ...] = ()) -> None:
         self.rows, self.scale, self.notes = rows, scale, notes
@@ -79,6 +78,7 @@ class Agreement(Statistic):
     """
 
     name = "agreement"
+    has_total = True
 
     def __init__(self, labels: CrowdLabels) -> None:
         order = np.argsort(labels.item_code, kind="stable")

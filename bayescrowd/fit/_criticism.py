@@ -24,7 +24,7 @@ class Criticism:
 
     _tree: xr.DataTree
 
-    def diagnose(self, *, random_start: bool = True, checks: bool = True) -> "Diagnosis":
+    def diagnose(self, *, random_start: bool = True, checks: "bool | PredictiveChecks" = True) -> "Diagnosis":
         """Say in plain words whether the result can be trusted, and what to do where it cannot.
 
         Parameters
@@ -32,14 +32,19 @@ class Criticism:
         random_start : bool
             Also see whether one random start of engine ``"vb"`` finds the mode that this result is in. Left out for
             large tables, and for models that this engine does not fit.
-        checks : bool
+        checks : bool or PredictiveChecks
             Also compare the labels with replications by the fitted model (`predictive_checks`; left out for large
-            tables), and look for workers that err together (`dependence`).
+            tables), and look for workers that err together (`dependence`). What `predictive_checks` gave is taken too.
 
         Returns
         -------
         Diagnosis
             Print it, or read its fields and findings.
+
+        Raises
+        ------
+        LabelError
+            For arguments that are neither True nor False.
 
         Examples
         --------
@@ -127,15 +132,18 @@ class Criticism:
 
         return loo(self._tree, by=by, refit=refit, seed=seed, progress=progress)
 
-    def kfold(self, *, folds: int = 10, by: str = "item", seed: int = 0, progress: bool | None = None) -> "KFold":
+    def kfold(
+        self, *, folds: int | None = None, by: str = "item", seed: int = 0, progress: bool | None = None
+    ) -> "KFold":
         """Estimate how well the model predicts labels that it has not seen, by fitting again without each fold.
 
         Works for every engine that fits a model, point estimates too.
 
         Parameters
         ----------
-        folds : int
-            Number of parts into which the pieces are cut at random; so many fits are made.
+        folds : int, optional
+            Number of parts into which the pieces are cut at random; so many fits are made. By default 10, or as many
+            as there are pieces where these are fewer.
         by : {"item", "annotation", "worker"}
             What the pieces are.
         seed : int
@@ -199,7 +207,7 @@ class Criticism:
         self,
         statistics: Any = ("agreement", "splits", "shares"),
         *,
-        draws: int = 200,
+        draws: int | None = None,
         seed: int = 0,
     ) -> "PredictiveChecks":
         """Compare the labels with replications by the fitted model: what it fails to reproduce.
@@ -210,8 +218,9 @@ class Criticism:
             ``"agreement"`` of every pair of workers, ``"splits"`` of the votes on an item (5-4, 9-0, ...), ``"shares"``
             of the labels of every worker (most models can fit any); or functions ``f(label_code, tree)`` that give a
             number or an array.
-        draws : int
-            How many replications, at least 20; the smallest p-value is 1 / (draws + 1).
+        draws : int, optional
+            How many replications, at least 20 (by default 200, up to 2000 for small tables); the smallest p-value is
+            1 / (draws + 1).
         seed : int
             Seed of the replications.
 
@@ -363,6 +372,9 @@ class Criticism:
         ------
         BayescrowdError
             Where the folder does not exist or cannot be written to.
+        LabelError
+            For a truth that is none, or that names items or classes that the fit does not have, and for a seed that is
+            none; before anything is computed.
         ModuleNotFoundError
             Where the extra ``plots`` is not installed.
 

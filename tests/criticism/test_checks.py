@@ -12,11 +12,13 @@ import pandas as pd
 import pytest
 
 import bayescrowd as bc
-from bayescrowd.criticism._check_words import describe
+from bayescrowd.criticism._check_words import describe, remedy, verdict
 from bayescrowd.criticism._checked import table_of
+from bayescrowd.criticism._direction import direction_of
+from bayescrowd.criticism._discrepancy import compare
 from bayescrowd.criticism.checks import of_misfit, predictive_checks
 from bayescrowd.criticism.predictive import replicate
-from bayescrowd.criticism.statistics import Agreement
+from bayescrowd.criticism.statistics import Agreement, Splits
 from bayescrowd.data.labels import CrowdLabels
 from bayescrowd.errors import LabelError, ModelError
 
@@ -394,3 +396,158 @@ def test_names_of_strangers_are_shown_not_run() -> None:
     shown = checks._repr_html_() + "".join(check._repr_html_() for check in checks.values())
     assert "<script>" not in shown
     assert "&lt;script&gt;" in shown
+
+
+# ---- which way labels deviate ----
+
+
+def good_crowd(seed: int, n_classes: int, *, accuracy: float = 0.9, n_items: int = 500) -> CrowdLabels:
+    """Five labels per item by 100 workers, all of them equally good: Dawid-Skene, and not the default prior's."""
+    random = np.random.default_rng(seed)
+    truth = random.integers(0, n_classes, n_items)
+    worker = np.concatenate([random.choice(100, 5, replace=False) for _ in range(n_items)])
+    item = np.repeat(np.arange(n_items), 5)
+    wrong = (truth[item] + random.integers(1, n_classes, len(item))) % n_classes
+    label = np.where(random.random(len(item)) < accuracy, truth[item], wrong)
+    return CrowdLabels.from_codes(item, worker, label, classes=n_classes)
+
+
+def checks_under(labels: CrowdLabels, model: Any) -> Any:
+    return bc.fit(labels, model, engine="collapsed-vi", progress=False).predictive_checks()
+
+
+@pytest.mark.parametrize(("n_classes", "on"), [(3, 19), (5, 37)])
+def test_better_workers_than_the_prior_expects_ask_for_another_prior(n_classes: int, on: int) -> None:
+    labels = good_crowd(0, n_classes)
+    checks = checks_under(labels, bc.DawidSkene())
+    for name in ("agreement", "splits"):
+        assert checks[name].p_value < 0.01
+        sentence = checks[name].sentence
+        assert "agree more than the fitted model expects, as its prior expects worse workers" in sentence
+        assert f"-> expect better workers, confusion_prior=bc.diagonal({on}, 1); bc.prior_predictive" in sentence
+        assert "difficult" not in sentence
+        assert "too sure" not in sentence
+    # The remedy works.
+    mended = checks_under(labels, bc.DawidSkene(confusion_prior=bc.diagonal(on, 1)))
+    assert min(check.p_value for check in mended.values()) > 0.1
+    assert "->" not in str(mended)
+
+
+def test_where_all_agree_better_workers_are_expected() -> None:
+    labels = wide(np.repeat(np.arange(60)[:, None] % 3, 5, axis=1))
+    checks = checks_under(labels, bc.DawidSkene())
+    for name in ("agreement", "splits"):
+        assert checks[name].p_value < 0.01
+        assert "confusion_prior=bc.diagonal(50, 1)" in checks[name].sentence
+        assert "IDBLA" not in checks[name].sentence
+
+
+def test_a_prior_of_good_workers_is_doubled() -> None:
+    model = bc.DawidSkene(confusion_prior=bc.diagonal(20, 1))
+    words = remedy("splits", model, good_crowd(0, 3, accuracy=0.9), "more")
+    assert "bc.diagonal(40, 1)" in words
+    assert "bc.diagonal(8, 1)" in remedy("splits", bc.DawidSkene(), good_crowd(0, 2, accuracy=0.7), "more")
+
+
+def test_lumpy_agreement_asks_for_difficulty() -> None:
+    for checks in (of_judges("ds"), caries().predictive_checks(draws=100)):
+        assert "more are divided than go with that" in checks["splits"].sentence
+        assert "let items differ in difficulty" in checks["splits"].sentence
+        assert "diagonal(" not in str(checks)
+
+
+@pytest.mark.slow
+@pytest.mark.realdata
+def test_rte_is_lumpy_though_its_labels_agree_more_than_expected(real_data: Any) -> None:
+    checks = bc.fit(real_data("rte"), bc.DawidSkene(), engine="collapsed-vi", progress=False).predictive_checks()
+    for name in ("agreement", "splits"):
+        assert "let items differ in difficulty" in checks[name].sentence
+    assert "diagonal(" not in str(checks)
+
+
+def test_direction_by_hand() -> None:
+    """Ten items of four labels: 4-0, 3-1 or 2-2."""
+    answers = np.array([[0, 0, 0, 0]] * 6 + [[0, 0, 0, 1]] * 2 + [[0, 0, 1, 1]] * 2)
+    statistic = Splits(wide(answers))
+    assert statistic.rows["split"].tolist() == ["4-0", "3-1", "2-2"]
+    random = np.random.default_rng(0)
+
+    def of(expected: list[float], observed: list[int]) -> str:
+        replicated = random.multinomial(1000, expected, size=(20, 20))
+        return direction_of(statistic, replicated, np.array(observed))
+
+    assert of([0.4, 0.4, 0.2], [400, 400, 200]) == ""
+    assert of([0.4, 0.4, 0.2], [450, 390, 160]) == "more"
+    assert of([0.4, 0.4, 0.2], [800, 190, 10]) == "more"
+    assert of([0.4, 0.4, 0.2], [360, 400, 240]) == "less"
+    assert of([0.4, 0.4, 0.2], [480, 280, 240]) == "lumpy"
+    assert of([0.4, 0.4, 0.2], [470, 330, 200]) == "lumpy"  # as many divided items, yet too many for that agreement
+
+
+# ---- the total of agreement ----
+
+
+def test_a_total_far_off_is_tested_with_the_pairs() -> None:
+    """500 pairs that share two items each: none stands out, the total does."""
+    random = np.random.default_rng(1)
+    replicated = random.binomial(2, 0.7, size=(20, 10, 500))
+    observed = random.binomial(2, 0.8, size=500)
+    assert compare(replicated, observed).p_value > 0.05
+    assert compare(replicated, observed, total=True).p_value < 0.01
+
+
+def test_pairs_are_still_tested_where_the_total_is_right() -> None:
+    random = np.random.default_rng(1)
+    replicated = random.binomial(100, 0.5, size=(20, 10, 20))
+    observed = np.tile([35, 65], 10)
+    assert compare(replicated, observed, total=True).p_value < 0.01
+
+
+def test_p_values_of_pairs_and_total_are_uniform() -> None:
+    random = np.random.default_rng(2)
+    found = []
+    for _ in range(300):
+        labels = random.poisson(20, size=(1, 201, 15))
+        found.append(compare(labels[:, :200], labels[0, 200], total=True).p_value)
+    p = np.array(found)
+    assert (p < 0.05).mean() < 0.09
+    assert (p < 0.01).mean() < 0.03
+    assert p.mean() == pytest.approx(0.5, abs=0.06)
+    assert p.std() == pytest.approx(0.29, abs=0.04)
+
+
+# ---- words ----
+
+
+def test_words_between_rejected_and_fine() -> None:
+    assert verdict(0.005, 2000, 0.01, 0.1) == "The model is rejected (p = 0.005)."
+    assert verdict(0.0005, 2000, 0.01, 0.1).startswith("The model is rejected (p = 0.0005, the least that 2000")
+    for p_value in (0.011, 0.05, 0.099):
+        assert verdict(p_value, 200, 0.01, 0.1).startswith("Borderline: rare for labels of such a model")
+    assert verdict(0.1, 200, 0.01, 0.1) == "No sign of misfit (p = 0.100)."
+    assert "Borderline: the total is outside its interval" in verdict(0.3, 200, 0.01, 0.1, strayed=True)
+    inside = verdict(0.001, 2000, 0.01, 0.1, direction="more", within=True)
+    assert "expects from any one draw of its parameters, while the interval holds all draws, as its prior" in inside
+
+
+def test_small_tables_have_many_replications_and_steady_p_values() -> None:
+    fit = bc.fit(fitted.anesthesia(), engine="collapsed-vi", progress=False)
+    found = [fit.predictive_checks(seed=seed) for seed in range(4)]
+    assert all(len(checks["agreement"].replicated) == 2000 for checks in found)
+    p = pd.DataFrame([{name: check.p_value for name, check in checks.items()} for checks in found])
+    assert p["agreement"].max() < 0.01
+    assert np.ptp(p["splits"]) < 0.1
+    assert len(caries().predictive_checks(["splits"])["splits"].replicated) == 200
+
+
+def test_draws_of_chains_that_did_not_converge_are_called_that() -> None:
+    labels, model = fitted.anesthesia(), bc.DawidSkene()
+    for run, words in (
+        (fitted.made_run(labels, model, chains=2, draws=3), "did not converge: they are no draws from the posterior"),
+        (fitted.made_point(labels, model), "a parametric bootstrap without refits); the fit did not converge"),
+    ):
+        tree = fitted.tree_of(labels, model, run)
+        tree.attrs["converged"] = "yes"
+        assert "did not converge" not in predictive_checks(tree, draws=20).headline
+        tree.attrs["converged"] = "no"
+        assert words in predictive_checks(tree, draws=20).headline

@@ -20,7 +20,7 @@ from bayescrowd.criticism.kfold import kfold
 from bayescrowd.criticism.likelihood import log_likelihood
 from bayescrowd.criticism.loo import estimate
 from bayescrowd.data.labels import CrowdLabels
-from bayescrowd.errors import BayescrowdError, EngineError, ModelError
+from bayescrowd.errors import BayescrowdError, BayescrowdWarning, EngineError, ModelError
 from bayescrowd.fit import Fit
 
 DS = bc.DawidSkene(confusion_prior=bc.diagonal(3, 1))
@@ -113,7 +113,8 @@ def test_folds() -> None:
 
 def test_high_pareto_k_and_underflow() -> None:
     # The labels of a worker have probabilities that underflow, and weights must come out all the same.
-    table = compare({"ds": _fit(DS, _crowd), "flat": _fit(FLAT, _crowd)}, by="worker")
+    with pytest.warns(BayescrowdWarning, match=r"too high for .*Compare the results of fit.kfold\(by='worker'\)"):
+        table = compare({"ds": _fit(DS, _crowd), "flat": _fit(FLAT, _crowd)}, by="worker")
     assert np.isfinite(table["weight"]).all()
     assert float(table.loc["ds", "weight"]) == pytest.approx(1.0, abs=0.01)
     assert any(sentence.startswith("ds: Pareto k is above") for sentence in table.attrs["advice"])
@@ -123,6 +124,22 @@ def test_high_pareto_k_and_underflow() -> None:
     }
     plain = compare({"ds": _fit(), "flat": _fit(FLAT)})
     np.testing.assert_allclose(compare(lifted)["weight"], plain["weight"], atol=1e-6)
+
+
+def test_fits_whose_pareto_k_are_too_high_are_named_once() -> None:
+    vb = bc.fit(fitted.anesthesia(), DS, engine="vb", progress=False)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        table = compare({"ds": _fit(), "vb": vb})
+    assert len(told) == 1
+    assert told[0].category is BayescrowdWarning
+    text = str(told[0].message)
+    assert text.startswith("Pareto k is too high for 'vb': these values, and the places in the table, cannot be relied")
+    assert "fit.kfold() of all fits" in text
+    assert any(sentence.startswith("vb: Pareto k is above") for sentence in table.attrs["advice"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # what fit.loo() gave has been warned of
+        compare({"ds": estimate(_fit().idata, by="item"), "vb": estimate(vb.idata, by="item")})
 
 
 @pytest.mark.parametrize("method", ["stacking", "BB-pseudo-BMA", "pseudo-BMA"])
@@ -183,6 +200,7 @@ def test_different_labels_are_refused(changes: dict[str, Any], words: str) -> No
         compare({"one": _altered(), "other": _altered(**changes)})
 
 
+@pytest.mark.filterwarnings("ignore:Pareto k is too high")
 def test_the_order_of_rows_counts_by_annotation_only() -> None:
     labels = left_out.small()
     order = np.random.default_rng(0).permutation(22)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from typing import Any
@@ -12,7 +13,9 @@ import bayescrowd as bc
 from bayescrowd.criticism.chains import check_chains
 from bayescrowd.criticism.convergence import diagnose
 from bayescrowd.criticism.report import Diagnosis, Finding, ordered
+from bayescrowd.criticism.sampling import one_number_of_draws
 from bayescrowd.data.labels import CrowdLabels
+from bayescrowd.errors import LabelError
 from bayescrowd.fit import Fit
 from bayescrowd.inference.base import Status
 
@@ -346,6 +349,45 @@ def test_the_monte_carlo_error_of_the_class_probabilities_is_told() -> None:
     assert "draws=" in _text(diagnosis, "monte-carlo")
     alone = diagnose(fitted.tree_of(labels, R31, _good_run(labels, chains=1)))
     assert "monte-carlo" not in _codes(alone)
+
+
+def test_too_few_draws_stand_in_the_headline_with_one_remedy() -> None:
+    labels = fitted.d1()
+    near = np.full((4, 5, 2), 0.5)
+    near[:2, 3] = [[0.3, 0.7], [0.7, 0.3]]
+    diagnosis = diagnose(fitted.tree_of(labels, R31, _good_run(labels, draws=60, state_probability_by_chain=near)))
+    assert diagnosis.converged is True
+    assert {"few-effective-draws", "monte-carlo"} <= set(_codes(diagnosis))
+    word = "nearly converged" if diagnosis.r_hat > 1.01 else "converged"
+    assert diagnosis.headline.endswith(f": {word}, too few draws.")
+    asked = [finding.remedy for finding in diagnosis.findings if "draws=" in finding.remedy]
+    assert len(asked) == 1
+    even = np.full((4, 5, 2), 0.5)
+    plenty = diagnose(fitted.tree_of(labels, R31, _good_run(labels, draws=2000, state_probability_by_chain=even)))
+    assert plenty.headline.endswith(": converged.")
+    fewer = diagnose(fitted.tree_of(labels, R31, _good_run(labels, draws=20)))
+    assert fewer.headline.endswith(": convergence unknown, too few draws.")
+
+
+def test_the_larger_number_of_draws_is_the_one_asked_for() -> None:
+    findings = [
+        Finding("caution", "few-effective-draws", "few", "fit again with draws=3000"),
+        Finding("caution", "one-chain", "one", "chains=4"),
+        Finding("caution", "monte-carlo", "error", "fit again with draws=10000"),
+    ]
+    remedies = [finding.remedy for finding in one_number_of_draws(findings)]
+    assert remedies == ["fit again with draws=10000", "chains=4", ""]
+    assert one_number_of_draws(findings[1:]) == findings[1:]
+
+
+@pytest.mark.parametrize("value", ["no", 0, None, 1.0])
+def test_what_is_neither_true_nor_false_is_refused(value: Any) -> None:
+    unchecked = inspect.unwrap(diagnose)
+    tree = fitted.em().idata
+    with pytest.raises(LabelError, match="checks must be True or False or what fit.predictive_checks"):
+        unchecked(tree, checks=value)
+    with pytest.raises(LabelError, match="random_start must be True or False, not"):
+        unchecked(tree, random_start=value)
 
 
 def test_one_of_everything_is_one() -> None:

@@ -267,6 +267,13 @@ def test_class_shares_by_item() -> None:
     assert float(found.elpd_i.min()) > 3 * np.log(0.5)
 
 
+def test_as_many_folds_as_pieces_where_these_are_few() -> None:
+    tree = fitted.em().idata
+    assert kfold(tree, by="worker").n_folds == 3
+    assert fitted.em().kfold().n_folds == 5
+    assert kfold(tree, by="annotation").n_folds == 10
+
+
 def test_refusals() -> None:
     tree = fitted.em().idata
     unchecked = inspect.unwrap(kfold)

@@ -16,6 +16,7 @@ import running
 
 import bayescrowd as bc
 from bayescrowd.criticism import _refit
+from bayescrowd.criticism.kfold import kfold
 from bayescrowd.criticism.likelihood import log_likelihood
 from bayescrowd.criticism.loo import Loo, estimate, loo
 from bayescrowd.data.labels import CrowdLabels
@@ -289,8 +290,13 @@ def test_refusals() -> None:
         unchecked(tree, progress="bar")
     with pytest.raises(EngineError, match=r"use fit.kfold\(\), or fit with engine='gibbs'"):
         fitted.em().loo()
+    with pytest.raises(EngineError, match=r"use fit.kfold\(by='worker'\), or fit with engine='gibbs'"):
+        fitted.em().loo(by="worker")
     with pytest.raises(ModelError, match="fit a model"):
         bc.baselines.majority_vote(fitted.d1()).loo()
+    with pytest.raises(EngineError, match="one-coin left a point estimate: fit a model, bc.fit") as refused:
+        bc.baselines.one_coin(fitted.d1()).loo()
+    assert "kfold" not in str(refused.value)
     run = fitted.made_run(fitted.d1(), DS, chains=1, draws=30, independent=True)
     with pytest.raises(EngineError, match="'svi' does not keep the density"):
         loo(fitted.tree_of(fitted.d1(), DS, run, "svi"))
@@ -350,3 +356,19 @@ def test_rte(real_data: Any) -> None:
     # The same by fitting again without a fifth of the items, from which workers are known a little less well.
     again = fit.kfold(folds=5)
     assert found.elpd - 40 < again.elpd < found.elpd + 5
+
+
+@pytest.mark.parametrize(
+    ("by", "item", "worker", "message"),
+    [
+        ("worker", [0, 1, 2], [0, 0, 0], "but one worker with labels: without it nothing is left to fit"),
+        ("item", [0, 0, 0], [0, 1, 2], "but one item with labels: without it nothing is left to fit"),
+        ("annotation", [0], [0], "but one label: without it nothing is left to fit"),
+    ],
+)
+def test_a_single_piece_is_refused_as_by_kfold(by: str, item: list[int], worker: list[int], message: str) -> None:
+    labels = CrowdLabels.from_codes(item, worker, [0, 1, 1][: len(item)], classes=2)
+    with pytest.raises(EngineError, match=message):
+        loo(fitted.tree_of(labels, DS, fitted.made_run(labels, DS, chains=2, draws=30)), by=by)
+    with pytest.raises(EngineError, match=message):
+        kfold(fitted.tree_of(labels, DS, fitted.made_point(labels, DS)), by=by)
