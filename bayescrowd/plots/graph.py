@@ -82,7 +82,8 @@ def plot_graph(
     first, second, n_edges = strongest(common, _MOST_EDGES)
     # Where most pairs are joined, a choice of edges would pull workers to places that mean nothing.
     dense = n_edges > len(rows) * (len(rows) - 1) / 4
-    spots = places(common, apart, np.nonzero(np.triu(common, 1)) if dense else (first, second))
+    every = np.nonzero(np.triu(common, 1))
+    spots = places(common, apart, (every[0], every[1]) if dense else (first, second))
     data = xr.Dataset(
         {
             "x": ("node", spots[:, 0]),
