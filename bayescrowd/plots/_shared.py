@@ -27,16 +27,7 @@ __all__ = [
 ]
 
 _HEADING = ("title", "subtitle", "note", "legend")
-_OF_FIGURES = (
-    "figsize",
-    "dpi",
-    "facecolor",
-    "edgecolor",
-    "layout",
-    "sharex",
-    "sharey",
-    "width_ratios",
-)
+_OF_FIGURES = ("figsize", "dpi", "facecolor", "edgecolor", "layout", "sharex", "sharey", "width_ratios")
 
 
 def tree_of(fit: Any) -> xr.DataTree:
