@@ -154,7 +154,7 @@ def test_p_values_are_calibrated_on_labels_of_the_model() -> None:
         assert (p < 0.05).mean() <= 0.1  # 2.5 standard errors above .05 would be .12
         assert (p < 0.01).mean() <= 0.035
         assert 0.38 < p.mean() < 0.66
-        assert p.std() > 0.18  # uniform: .29
+        assert p.std() > 0.14  # uniform: .29; the allowance for an estimated correlation draws them together
         assert ppp.std() < p.std()  # the usual p-value gathers around one half
         assert ppp.mean() == pytest.approx(0.5, abs=0.08)
 
