@@ -9,14 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayescrowd.data.labels import CrowdLabels
-from bayescrowd.errors import EngineError, no_such, problems_message, shorten
+from bayescrowd.errors import EngineError, count_of, no_such, problems_message, shorten
 from bayescrowd.inference import get as get_engine
 from bayescrowd.inference import names as engine_names
 from bayescrowd.inference.base import Engine, whole_weights
 from bayescrowd.model import At, Model, Sizes, diagonal
 from bayescrowd.models import get as get_model
 from bayescrowd.models import resolve
-from bayescrowd.results.words import count_of
 
 __all__ = ["Choice", "choose"]
 

@@ -16,6 +16,7 @@ __all__ = [
     "EngineError",
     "LabelError",
     "ModelError",
+    "count_of",
     "no_such",
     "problems_message",
     "shorten",
@@ -48,6 +49,33 @@ class BayescrowdWarning(UserWarning):
 
 class ConvergenceWarning(BayescrowdWarning):
     """A fit that did not converge; it is returned, not thrown away."""
+
+
+def count_of(number: int, noun: str) -> str:
+    """Say ``3 rows`` or ``1 row``.
+
+    Parameters
+    ----------
+    number : int
+        How many.
+    noun : str
+        In the singular.
+
+    Returns
+    -------
+    str
+        Large numbers with separators.
+
+    Examples
+    --------
+    >>> count_of(1, "class"), count_of(2, "class"), count_of(1000, "item")
+    ('1 class', '2 classes', '1,000 items')
+    """
+    if number == 1:
+        return f"1 {noun}"
+    if noun.endswith("ty"):
+        return f"{number:,} {noun[:-1]}ies"
+    return f"{number:,} {noun}{'es' if noun.endswith('s') else 's'}"
 
 
 def no_such(what: str, name: object, names: Sequence[str]) -> str:

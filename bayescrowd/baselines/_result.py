@@ -12,14 +12,13 @@ import numpy as np
 from bayescrowd.data.arrays import Table
 from bayescrowd.data.labels import CrowdLabels
 from bayescrowd.data.required import require_labels
-from bayescrowd.errors import ConvergenceWarning, EngineError, shorten
+from bayescrowd.errors import ConvergenceWarning, EngineError, count_of, shorten
 from bayescrowd.fit import Fit
 from bayescrowd.inference.base import Run, Status
 from bayescrowd.models.dawid_skene import DawidSkene
 from bayescrowd.results.build import build_tree
 from bayescrowd.results.coordinates import Variables
 from bayescrowd.results.rule import Rule
-from bayescrowd.results.words import count_of
 
 __all__ = ["Call", "Found", "Votes", "begin", "ending", "finish", "votes_of"]
 

@@ -7,8 +7,8 @@ import numpy as np
 from bayescrowd.baselines._options import check_number, check_whole
 from bayescrowd.baselines._rank_one import Pairs, by_skill, pairs_of, signs_of
 from bayescrowd.baselines._result import begin, ending, finish, votes_of
+from bayescrowd.errors import count_of
 from bayescrowd.fit import Fit
-from bayescrowd.results.words import count_of
 
 __all__ = ["m_msr"]
 

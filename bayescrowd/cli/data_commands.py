@@ -64,7 +64,7 @@ def simulate_command(
         raise click.UsageError(f"--out {str(out)!r}: there is no folder {str(out.parent)!r}")
     files.check(out.parent, [out.name])
     import bayescrowd as bc
-    from bayescrowd.data.validate import count_of
+    from bayescrowd.errors import count_of
 
     named = values.names(classes) or []
     if len(named) == 1 and not named[0].isdecimal():

@@ -153,7 +153,7 @@ def show_labels(labels: CrowdLabels) -> None:
 
 def show_fit(fit: Fit, labels: CrowdLabels) -> None:
     """Print the consensus, the workers and the diagnosis of a fit."""
-    from bayescrowd.data.validate import count_of
+    from bayescrowd.errors import count_of
 
     out = console.output()
     consensus = fit.consensus()
@@ -186,7 +186,7 @@ def show_fit(fit: Fit, labels: CrowdLabels) -> None:
 
 def _show_score(consensus: pd.DataFrame, labels: CrowdLabels) -> None:
     """Print the share of items whose truth came along that the consensus gets right."""
-    from bayescrowd.data.validate import count_of
+    from bayescrowd.errors import count_of
 
     if labels.truth is None:
         return

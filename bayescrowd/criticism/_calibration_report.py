@@ -10,9 +10,8 @@ import xarray as xr
 
 from bayescrowd.criticism._scoring import SMALLEST, SURE
 from bayescrowd.criticism._scoring_references import Chance
-from bayescrowd.errors import shorten
+from bayescrowd.errors import count_of, shorten
 from bayescrowd.results.tree import parameter_group
-from bayescrowd.results.words import count_of
 
 __all__ = ["FEWEST", "Calibration", "sentences", "verdict_on"]
 

@@ -6,9 +6,8 @@ import pandas as pd
 from bayescrowd.criticism._direction import Direction
 from bayescrowd.criticism.statistics import Statistic
 from bayescrowd.data.labels import CrowdLabels
-from bayescrowd.errors import shorten
+from bayescrowd.errors import count_of, shorten
 from bayescrowd.model import Model
-from bayescrowd.results.words import count_of
 
 __all__ = ["ARROW", "describe", "remedy", "verdict"]
 

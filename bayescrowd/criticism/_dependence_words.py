@@ -9,8 +9,7 @@ from bayescrowd.criticism._pairs import FEWEST_COMMON, Meetings, PairScores
 from bayescrowd.criticism._panel import Panel
 from bayescrowd.criticism._worth import Worth, effective_size
 from bayescrowd.criticism.report import Finding
-from bayescrowd.errors import shorten
-from bayescrowd.results.words import count_of
+from bayescrowd.errors import count_of, shorten
 
 __all__ = [
     "TOO_LARGE",

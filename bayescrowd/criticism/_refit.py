@@ -12,14 +12,13 @@ from bayescrowd.criticism._refit_worker import has_closed_form, new_worker
 from bayescrowd.criticism.chains import R_HAT_KEY, r_hat
 from bayescrowd.criticism.likelihood import name_pieces
 from bayescrowd.data.labels import CrowdLabels
-from bayescrowd.errors import EngineError, ModelError
+from bayescrowd.errors import EngineError, ModelError, count_of
 from bayescrowd.inference import get as get_engine
 from bayescrowd.inference import names as engine_names
 from bayescrowd.inference.base import Job, Run, sizes_of
 from bayescrowd.inference.progress import reporter
 from bayescrowd.model import Model
 from bayescrowd.results.tree import json_attribute, labels_of, model_of, start_of
-from bayescrowd.results.words import count_of
 
 __all__ = ["FEWEST_EFFECTIVE", "Held", "Refits", "caveats"]
 

@@ -26,7 +26,7 @@ from bayescrowd.criticism._panel import (
     log_effect,
     shared_errors,
 )
-from bayescrowd.results.words import count_of
+from bayescrowd.errors import count_of
 
 __all__ = ["Worth", "by_known_classes", "by_labels_alone", "effective_size", "unknown_worth"]
 

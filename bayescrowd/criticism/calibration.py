@@ -22,9 +22,8 @@ from bayescrowd.criticism._scoring import (
 from bayescrowd.criticism._scoring_references import TEMPERATURES, Chance, by_chance, temper
 from bayescrowd.criticism.known import known_classes
 from bayescrowd.decisions.arguments import check_interval, check_seed
-from bayescrowd.errors import EngineError, LabelError
+from bayescrowd.errors import EngineError, LabelError, count_of
 from bayescrowd.results.tree import ids, n_labels_of, values
-from bayescrowd.results.words import count_of
 
 __all__ = ["Calibration", "calibration"]
 

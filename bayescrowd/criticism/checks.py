@@ -17,10 +17,9 @@ from bayescrowd.criticism.report import Finding
 from bayescrowd.criticism.statistics import NAMES, Statistic, statistic_of
 from bayescrowd.data.labels import CrowdLabels
 from bayescrowd.decisions.arguments import check_seed
-from bayescrowd.errors import LabelError, shorten
+from bayescrowd.errors import LabelError, count_of, shorten
 from bayescrowd.model import Model
 from bayescrowd.results.tree import labels_of, model_of, title
-from bayescrowd.results.words import count_of
 
 __all__ = [
     "PredictiveCheck",

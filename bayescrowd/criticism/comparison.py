@@ -15,8 +15,7 @@ from bayescrowd.criticism._refit_pieces import check_by
 from bayescrowd.criticism._refit_tables import differences
 from bayescrowd.criticism.kfold import KFold
 from bayescrowd.criticism.loo import Loo, estimate, unreliable
-from bayescrowd.errors import BayescrowdError, BayescrowdWarning, problems_message, shorten
-from bayescrowd.results.words import count_of
+from bayescrowd.errors import BayescrowdError, BayescrowdWarning, count_of, problems_message, shorten
 
 __all__ = ["SMALL", "compare", "told_apart"]
 

@@ -15,10 +15,9 @@ from bayescrowd.criticism.modes import random_mode, takes_starts
 from bayescrowd.criticism.report import Diagnosis, Finding, ordered
 from bayescrowd.criticism.sampling import monte_carlo, of_the_draws, one_number_of_draws, switching, unnamed
 from bayescrowd.criticism.thin_data import thin_classes, thin_workers
-from bayescrowd.errors import LabelError, shorten
+from bayescrowd.errors import LabelError, count_of, shorten
 from bayescrowd.results.tree import has_chains, ids, json_attribute, n_labels_of, parameter_group, title, values
 from bayescrowd.results.votes import leading
-from bayescrowd.results.words import count_of
 
 __all__ = ["MOST_CHECKED", "Diagnosis", "Finding", "diagnose", "vanished_classes"]
 

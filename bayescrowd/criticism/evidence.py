@@ -6,10 +6,9 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from bayescrowd.criticism.report import Finding
-from bayescrowd.errors import shorten
+from bayescrowd.errors import count_of, shorten
 from bayescrowd.results.tree import ids, n_labels_of, sizes_of, values
 from bayescrowd.results.votes import leading, majority_codes, vote_shares
-from bayescrowd.results.words import count_of
 
 __all__ = ["against_majority", "of_the_labels", "silent_classes"]
 

@@ -5,10 +5,9 @@ import numpy as np
 from bayescrowd.criticism.pair_findings import ENOUGH
 from bayescrowd.criticism.report import Finding
 from bayescrowd.data.labels import CrowdLabels
-from bayescrowd.errors import shorten
+from bayescrowd.errors import count_of, shorten
 from bayescrowd.moments.cooccurrence import Cooccurrence
 from bayescrowd.moments.graph import Components
-from bayescrowd.results.words import count_of
 
 __all__ = ["of_the_graph", "of_weak_links"]
 

@@ -32,14 +32,13 @@ from bayescrowd.criticism.report import Finding, ordered
 from bayescrowd.criticism.scattering import longest, two_sides
 from bayescrowd.data.labels import CrowdLabels
 from bayescrowd.data.required import require_labels
-from bayescrowd.errors import EngineError
+from bayescrowd.errors import EngineError, count_of
 from bayescrowd.moments.binary import interval_of
 from bayescrowd.moments.cooccurrence import Cooccurrence, cooccurrence
 from bayescrowd.moments.graph import Components, components
 from bayescrowd.moments.multispa_kl import multispa_kl
 from bayescrowd.moments.polish import polished
 from bayescrowd.results.tree import json_attribute, labels_of, parameter_group
-from bayescrowd.results.words import count_of
 
 __all__ = ["Identifiability", "identifiability", "of_the_fit"]
 

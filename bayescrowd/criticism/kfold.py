@@ -14,10 +14,9 @@ from bayescrowd.criticism.likelihood import as_array, count_pieces, name_pieces,
 from bayescrowd.criticism.loo import ARVIZ_WARNING
 from bayescrowd.data.labels import CrowdLabels
 from bayescrowd.decisions.arguments import check_seed
-from bayescrowd.errors import EngineError, shorten
+from bayescrowd.errors import EngineError, count_of, shorten
 from bayescrowd.inference.progress import check_progress, reporter
 from bayescrowd.results.tree import labels_of, model_of, samples_of
-from bayescrowd.results.words import count_of
 
 __all__ = ["KFold", "kfold"]
 

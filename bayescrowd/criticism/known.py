@@ -8,9 +8,8 @@ import pandas as pd
 import xarray as xr
 
 from bayescrowd.data.columns import as_mapping
-from bayescrowd.errors import LabelError, problems_message, shorten
+from bayescrowd.errors import LabelError, count_of, problems_message, shorten
 from bayescrowd.results.tree import ids, values
-from bayescrowd.results.words import count_of
 
 __all__ = ["known_classes"]
 

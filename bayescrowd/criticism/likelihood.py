@@ -11,12 +11,11 @@ import xarray as xr
 
 from bayescrowd.criticism._refit_pieces import by_item, by_pairs, check_by, in_chunks, lay_out, piece_of_row
 from bayescrowd.data.labels import CrowdLabels
-from bayescrowd.errors import EngineError, shorten
+from bayescrowd.errors import EngineError, count_of, shorten
 from bayescrowd.inference import names as engine_names
 from bayescrowd.kernels import density
 from bayescrowd.model import Model, Sizes
 from bayescrowd.results.tree import ids, json_attribute, labels_of, model_of, parameter_group, samples_of, sizes_of
-from bayescrowd.results.words import count_of
 
 __all__ = ["MAX_BYTES", "log_likelihood", "log_prior", "pieces_by_draw", "require_draws", "total_log_likelihood"]
 

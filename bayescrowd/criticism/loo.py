@@ -26,10 +26,9 @@ from bayescrowd.criticism.likelihood import (
     total_log_likelihood,
 )
 from bayescrowd.decisions.arguments import check_seed
-from bayescrowd.errors import BayescrowdWarning, EngineError, LabelError
+from bayescrowd.errors import BayescrowdWarning, EngineError, LabelError, count_of
 from bayescrowd.inference.progress import Reporter, check_progress, reporter
 from bayescrowd.results.tree import has_chains, ids, labels_of, model_of, n_labels_of
-from bayescrowd.results.words import count_of
 
 __all__ = ["ARVIZ_WARNING", "Loo", "estimate", "loo", "unreliable"]
 

@@ -5,7 +5,7 @@ import xarray as xr
 
 from bayescrowd.criticism.report import Finding
 from bayescrowd.criticism.sampling import identify
-from bayescrowd.errors import EngineError, ModelError, shorten
+from bayescrowd.errors import EngineError, ModelError, count_of, shorten
 from bayescrowd.inference import get, names
 from bayescrowd.inference.base import Engine, Job
 from bayescrowd.inference.progress import reporter
@@ -13,7 +13,6 @@ from bayescrowd.inference.starts import perturbed
 from bayescrowd.model import Model
 from bayescrowd.results.align import find_switches
 from bayescrowd.results.tree import ids, labels_of, model_of, n_labels_of, sizes_of, start_of, values
-from bayescrowd.results.words import count_of
 
 __all__ = ["LARGEST", "random_mode", "takes_starts"]
 

@@ -6,9 +6,8 @@ from scipy.special import chdtrc
 
 from bayescrowd.criticism.report import Finding
 from bayescrowd.data.labels import CrowdLabels
-from bayescrowd.errors import shorten
+from bayescrowd.errors import count_of, shorten
 from bayescrowd.moments.cooccurrence import Cooccurrence
-from bayescrowd.results.words import count_of
 
 __all__ = [
     "ENOUGH",

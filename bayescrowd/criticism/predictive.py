@@ -8,9 +8,8 @@ import xarray as xr
 
 from bayescrowd.criticism._replicator import Replicator
 from bayescrowd.decisions.arguments import check_seed
-from bayescrowd.errors import LabelError
+from bayescrowd.errors import LabelError, count_of
 from bayescrowd.results.tree import has_chains, ids, labels_of, model_of, samples_of
-from bayescrowd.results.words import count_of
 
 __all__ = [
     "VARIABLE",

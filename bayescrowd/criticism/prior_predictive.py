@@ -24,13 +24,12 @@ from bayescrowd.criticism.predictive import check_draws
 from bayescrowd.criticism.statistics import NAMES, Shares, Splits, Statistic, statistic_of
 from bayescrowd.data.required import require_labels
 from bayescrowd.decisions.arguments import check_seed
-from bayescrowd.errors import shorten
+from bayescrowd.errors import count_of, shorten
 from bayescrowd.inference.base import sizes_of
 from bayescrowd.kernels import tables
 from bayescrowd.kernels.precision import double_precision
 from bayescrowd.model import Model, Sizes
 from bayescrowd.models import resolve
-from bayescrowd.results.words import count_of
 from bayescrowd.sites import TRACING
 
 __all__ = ["prior_predictive"]

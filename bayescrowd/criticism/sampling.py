@@ -10,11 +10,10 @@ import xarray as xr
 
 from bayescrowd.criticism.chains import FEWEST_EFFECTIVE, R_HAT_CAUTION, R_HAT_ENTRY, R_HAT_KEY, too_few
 from bayescrowd.criticism.report import Finding
-from bayescrowd.errors import ModelError, shorten
+from bayescrowd.errors import ModelError, count_of, shorten
 from bayescrowd.kernels.precision import double_precision
 from bayescrowd.results.align import exchangeable_classes
 from bayescrowd.results.tree import has_chains, ids, json_attribute, model_of, sizes_of, values
-from bayescrowd.results.words import count_of
 
 __all__ = ["identify", "monte_carlo", "of_the_draws", "one_number_of_draws", "switching", "unnamed"]
 

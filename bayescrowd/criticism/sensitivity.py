@@ -10,9 +10,8 @@ import xarray as xr
 from bayescrowd.criticism._power_scaling import Components, Scaling, components
 from bayescrowd.criticism.likelihood import require_draws
 from bayescrowd.decisions.arguments import check_seed
-from bayescrowd.errors import EngineError, LabelError, problems_message, shorten
+from bayescrowd.errors import EngineError, LabelError, count_of, problems_message, shorten
 from bayescrowd.results.tree import has_chains, ids, model_of, n_labels_of
-from bayescrowd.results.words import count_of
 
 __all__ = ["CONFLICT", "PRIOR_DRIVEN", "sensitivity"]
 

@@ -9,8 +9,7 @@ import pandas as pd
 from scipy import sparse
 
 from bayescrowd.data.labels import CrowdLabels
-from bayescrowd.errors import LabelError, shorten
-from bayescrowd.results.words import count_of
+from bayescrowd.errors import LabelError, count_of, shorten
 
 __all__ = ["NAMES", "Agreement", "Custom", "Shares", "Splits", "Statistic", "statistic_of"]
 

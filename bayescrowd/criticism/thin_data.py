@@ -12,12 +12,11 @@ import pandas as pd
 import xarray as xr
 
 from bayescrowd.criticism.report import Finding
-from bayescrowd.errors import ModelError, shorten
+from bayescrowd.errors import ModelError, count_of, shorten
 from bayescrowd.inference import get, names
 from bayescrowd.kernels.precision import double_precision
 from bayescrowd.results.levels import is_of_levels
 from bayescrowd.results.tree import ids, json_attribute, model_of, n_labels_of, parameter_group, sizes_of, values
-from bayescrowd.results.words import count_of
 from bayescrowd.sites import Site
 
 __all__ = ["ENOUGH", "label_shares", "thin_classes", "thin_workers"]

@@ -9,8 +9,8 @@ import pandas as pd
 
 from bayescrowd.data.declared import is_nothing, list_declared
 from bayescrowd.data.encode import Encoded, as_index, declare, encode, near_duplicates, order_values, written_missing
-from bayescrowd.data.validate import DUPLICATES, Report, as_list, check_weights, count_of, settle_repeats
-from bayescrowd.errors import shorten
+from bayescrowd.data.validate import DUPLICATES, Report, as_list, check_weights, settle_repeats
+from bayescrowd.errors import count_of, shorten
 
 __all__ = ["Known", "Options", "assemble", "known_by_item", "known_by_row"]
 

@@ -9,8 +9,8 @@ import pandas as pd
 from bayescrowd.data.build import Known, Options, assemble
 from bayescrowd.data.encode import Encoded, as_index, encode
 from bayescrowd.data.frames import as_frame, id_series, role_columns, stack, suspect_workers
-from bayescrowd.data.validate import Report, as_list, count_of, locate_in
-from bayescrowd.errors import shorten
+from bayescrowd.data.validate import Report, as_list, locate_in
+from bayescrowd.errors import count_of, shorten
 
 __all__ = ["counts_fields"]
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayescrowd.data.validate import Report, count_of
-from bayescrowd.errors import shorten
+from bayescrowd.data.validate import Report
+from bayescrowd.errors import count_of, shorten
 
 __all__ = ["Encoded", "as_index", "as_plain", "declare", "encode", "near_duplicates", "order_values", "written_missing"]
 

@@ -17,8 +17,7 @@ import numpy as np
 import pandas as pd
 
 from bayescrowd.data.lines import locate_lines, records
-from bayescrowd.data.validate import count_of
-from bayescrowd.errors import LabelError, problems_message, shorten
+from bayescrowd.errors import LabelError, count_of, problems_message, shorten
 
 __all__ = ["is_integer", "numbers_of_text", "read_table"]
 

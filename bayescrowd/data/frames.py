@@ -10,8 +10,8 @@ from bayescrowd.data.build import Known, Options, assemble, known_by_item, known
 from bayescrowd.data.columns import OPTIONAL, REQUIRED, as_mapping, candidates, find, looks_like_id, recognised
 from bayescrowd.data.declared import list_declared
 from bayescrowd.data.encode import Encoded, declare, encode
-from bayescrowd.data.validate import Report, as_list, count_of, locate_in
-from bayescrowd.errors import LabelError, shorten
+from bayescrowd.data.validate import Report, as_list, locate_in
+from bayescrowd.errors import LabelError, count_of, shorten
 
 __all__ = ["as_frame", "id_series", "long_fields", "role_columns", "stack", "suspect_workers", "wide_fields"]
 

@@ -11,7 +11,7 @@ from bayescrowd.data.codes import code_fields
 from bayescrowd.data.counts import counts_fields
 from bayescrowd.data.encode import as_index
 from bayescrowd.data.frames import long_fields, wide_fields
-from bayescrowd.data.validate import count_of
+from bayescrowd.errors import count_of
 
 if TYPE_CHECKING:
     import bayescrowd.data.arrays

@@ -10,8 +10,8 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
 from bayescrowd.data.labels import CrowdLabels
-from bayescrowd.data.validate import count_of, repeating_rows
-from bayescrowd.errors import shorten
+from bayescrowd.data.validate import repeating_rows
+from bayescrowd.errors import count_of, shorten
 
 __all__ = ["LabelSummary", "Spread", "summarize"]
 

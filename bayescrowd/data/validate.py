@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from bayescrowd.errors import BayescrowdWarning, LabelError, problems_message, shorten
+from bayescrowd.errors import BayescrowdWarning, LabelError, count_of, problems_message, shorten
 
 __all__ = [
     "DUPLICATES",
@@ -227,11 +227,6 @@ def settle_repeats(
         return ~repeat
     report.notes.append(f"{said}; {n_repeats:,} left out (duplicates={policy!r}).")
     return ~repeat
-
-
-def count_of(number: int, noun: str) -> str:
-    """Say ``3 rows`` or ``1 row``; large numbers with separators."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def as_list(values: object) -> list[object]:

@@ -6,6 +6,7 @@ from pathlib import Path
 import xarray as xr
 
 from bayescrowd.data.labels import CrowdLabels
+from bayescrowd.errors import count_of
 from bayescrowd.fit._answers import Answers
 from bayescrowd.fit._criticism import Criticism
 from bayescrowd.model import Model
@@ -13,7 +14,6 @@ from bayescrowd.results import store
 from bayescrowd.results.arviz_support import let_arviz_have_a_label_axis
 from bayescrowd.results.tree import json_attribute, labels_of, model_of, title
 from bayescrowd.results.votes import majority_codes
-from bayescrowd.results.words import count_of
 
 __all__ = ["Fit"]
 

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayescrowd.data.arrays import LabelArrays
+from bayescrowd.errors import count_of
 from bayescrowd.inference.base import DRAWS_LIMIT, LOG_LIKELIHOOD_LIMIT, Job, Run, Status, sizes_of, trim
 from bayescrowd.kernels.entries import chain_joint
 from bayescrowd.kernels.precision import double_precision
@@ -282,10 +283,11 @@ def _gather(
     if n_chains < settings.chains:
         notes.append(f"{settings.chains - n_chains} of {settings.chains} chains were interrupted during warmup")
     n_sweeps = min(kept.n_sweeps for kept, _ in usable)
-    sentence = f"{settings.chains} chains of {settings.draws} sweeps after {settings.warmup} of warmup."
+    sentence = f"{count_of(settings.chains, 'chain')} of {settings.draws} sweeps after {settings.warmup} of warmup."
     if interrupted:
         sentence = (
-            f"Interrupted: {n_chains} chains of {n_sweeps} sweeps are kept of {settings.chains} x {settings.draws}."
+            f"Interrupted: {count_of(n_chains, 'chain')} of {n_sweeps} sweeps are kept of {settings.chains} x "
+            f"{settings.draws}."
         )
     rows = np.asarray(arrays.row_of_item)[: exact.n_items]
     by_chain = np.concatenate(

@@ -29,6 +29,7 @@ from numpyro.infer.initialization import init_to_value
 from numpyro.infer.util import initialize_model
 
 from bayescrowd.data.arrays import LabelArrays, PaddedLabels, build_arrays, build_padded
+from bayescrowd.errors import count_of
 from bayescrowd.inference.base import (
     DRAWS_LIMIT,
     LOG_LIKELIHOOD_LIMIT,
@@ -304,11 +305,11 @@ def _gather(job: Job, chains: list[_Chain], arrays: LabelArrays, *, interrupted:
         )
     if len(usable) < len(chains):
         notes.append(f"{len(chains) - len(usable)} of {len(chains)} chains were interrupted during warmup and left out")
-    sentence = f"{settings.chains} chains of {settings.draws} draws after {settings.warmup} steps of warmup."
+    sampled = count_of(settings.chains, "chain")
+    sentence = f"{sampled} of {settings.draws} draws after {settings.warmup} steps of warmup."
     if interrupted:
-        sentence = (
-            f"Interrupted: {len(usable)} chains of {n_draws} draws are kept of {settings.chains} x {settings.draws}."
-        )
+        left = count_of(len(usable), "chain")
+        sentence = f"Interrupted: {left} of {n_draws} draws are kept of {settings.chains} x {settings.draws}."
 
     def stack(pieces: list[list[Any]]) -> np.ndarray:
         out = np.empty((len(pieces), n_draws, *pieces[0][0].shape[1:]), pieces[0][0].dtype)

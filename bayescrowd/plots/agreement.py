@@ -13,11 +13,10 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from bayescrowd.errors import BayescrowdError
+from bayescrowd.errors import BayescrowdError, count_of
 from bayescrowd.plots._colours import ACCENT, FAINT, MAIN, MUTED
 from bayescrowd.plots._shared import Picture, percent_axis, plain_axes
 from bayescrowd.plots._text import people, readable, say
-from bayescrowd.results.words import count_of
 
 __all__ = ["plot_agreement"]
 

@@ -12,12 +12,11 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from bayescrowd.decisions.arguments import check_seed
 from bayescrowd.decisions.consensus import consensus
-from bayescrowd.errors import LabelError
+from bayescrowd.errors import LabelError, count_of
 from bayescrowd.plots._colours import ACCENT, MAIN
 from bayescrowd.plots._shared import Picture, ci_of, percent_axis, plain_axes, tree_of
 from bayescrowd.plots._text import percent, say
 from bayescrowd.results.tree import title
-from bayescrowd.results.words import count_of
 
 __all__ = ["plot_certainty"]
 

@@ -8,11 +8,10 @@ import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
 
 from bayescrowd.criticism.comparison import SMALL, told_apart
-from bayescrowd.errors import BayescrowdError
+from bayescrowd.errors import BayescrowdError, count_of
 from bayescrowd.plots._colours import FAINT, MAIN, MUTED
 from bayescrowd.plots._shared import Picture, percent_axis, plain_axes
 from bayescrowd.plots._text import percent, quoted, readable
-from bayescrowd.results.words import count_of
 
 __all__ = ["plot_comparison"]
 

@@ -11,12 +11,11 @@ from matplotlib.colors import to_rgb
 from matplotlib.patches import Patch
 
 from bayescrowd.decisions.confusions import confusion_draws, position_of
-from bayescrowd.errors import LabelError, shorten
+from bayescrowd.errors import LabelError, count_of, shorten
 from bayescrowd.plots._colours import ACCENT, FAINT, MAIN, MUTED
 from bayescrowd.plots._shared import Picture, ci_of, interval_of, tree_of
 from bayescrowd.plots._text import percent, quoted, readable, say
 from bayescrowd.results.tree import ids, n_labels_of, parameter_group, title
-from bayescrowd.results.words import count_of
 
 __all__ = ["plot_confusion"]
 

@@ -12,13 +12,12 @@ from matplotlib.colors import to_rgba
 from matplotlib.patches import Patch
 
 from bayescrowd.decisions.explanation import explain
-from bayescrowd.errors import LabelError
+from bayescrowd.errors import LabelError, count_of
 from bayescrowd.plots._colours import ACCENT, MAIN, MUTED
 from bayescrowd.plots._shared import Picture, plain_axes, tree_of
 from bayescrowd.plots._text import people, percent, quoted, readable, say
 from bayescrowd.results.tree import ids, title, values
 from bayescrowd.results.votes import leading
-from bayescrowd.results.words import count_of
 
 __all__ = ["plot_explanation"]
 

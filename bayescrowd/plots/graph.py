@@ -13,12 +13,12 @@ from matplotlib.colors import LinearSegmentedColormap
 from scipy import sparse
 
 from bayescrowd.decisions.workers import workers
+from bayescrowd.errors import count_of
 from bayescrowd.plots._colours import ACCENT, MAIN, MUTED
 from bayescrowd.plots._layout import ALIKE, components, groups, places, strongest
 from bayescrowd.plots._shared import Picture, percent_axis, tree_of
 from bayescrowd.plots._text import readable, say
 from bayescrowd.results.tree import ids, title
-from bayescrowd.results.words import count_of
 
 __all__ = ["plot_graph"]
 

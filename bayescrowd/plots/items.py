@@ -13,12 +13,11 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter
 
 from bayescrowd.decisions.consensus import consensus
-from bayescrowd.errors import LabelError
+from bayescrowd.errors import LabelError, count_of
 from bayescrowd.plots._colours import ACCENT, FAINT, MAIN, MUTED, SECOND
 from bayescrowd.plots._shared import Picture, percent_axis, plain_axes, tree_of
 from bayescrowd.plots._text import percent, readable, say
 from bayescrowd.results.tree import ids, labels_of, title, values
-from bayescrowd.results.words import count_of
 
 __all__ = ["plot_items"]
 

@@ -7,11 +7,10 @@ import xarray as xr
 from arviz_plots.plot_collection import PlotCollection
 from matplotlib.lines import Line2D
 
-from bayescrowd.errors import BayescrowdError
+from bayescrowd.errors import BayescrowdError, count_of
 from bayescrowd.plots._colours import FAINT, MAIN, MUTED
 from bayescrowd.plots._shared import Picture, percent_axis, plain_axes
 from bayescrowd.plots._text import percent
-from bayescrowd.results.words import count_of
 
 __all__ = ["plot_reliability"]
 

@@ -12,11 +12,11 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from bayescrowd.decisions.workers import SPAMMER_BITS, roles, scores, workers
+from bayescrowd.errors import count_of
 from bayescrowd.plots._colours import ACCENT, FAINT, MAIN, MUTED, SECOND
 from bayescrowd.plots._shared import Picture, ci_of, interval_of, percent_axis, plain_axes, tree_of
 from bayescrowd.plots._text import percent, readable, say
 from bayescrowd.results.tree import has_chains, ids, parameter_group, title
-from bayescrowd.results.words import count_of
 
 __all__ = ["plot_workers"]
 

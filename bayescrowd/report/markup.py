@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from bayescrowd.results.words import count_of
+from bayescrowd.errors import count_of
 
 __all__ = [
     "Markup",

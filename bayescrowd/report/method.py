@@ -2,9 +2,9 @@
 
 import xarray as xr
 
+from bayescrowd.errors import count_of
 from bayescrowd.report.markup import Markup, element, join, table
 from bayescrowd.results.tree import json_attribute, title
-from bayescrowd.results.words import count_of
 
 __all__ = ["heading", "how", "words"]
 

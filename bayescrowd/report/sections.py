@@ -17,12 +17,11 @@ from bayescrowd.criticism.report import Diagnosis
 from bayescrowd.decisions.consensus import consensus
 from bayescrowd.decisions.workers import roles
 from bayescrowd.decisions.workers import workers as worker_table
-from bayescrowd.errors import BayescrowdError
+from bayescrowd.errors import BayescrowdError, count_of
 from bayescrowd.report.known import Known
 from bayescrowd.report.markup import Markup, bullet_list, cards, counted, element, join, number, percent, picture, table
 from bayescrowd.results.tree import ids, n_labels_of, title, values
 from bayescrowd.results.votes import vote_shares
-from bayescrowd.results.words import count_of
 
 __all__ = [
     "calibration",
