@@ -84,6 +84,8 @@ def verdict(
     if p_value >= borderline:
         return f"No sign of misfit ({shown})."
     reason = _REASON[direction].format(_AMONG if within else "")
+    if not reason and within:
+        reason = ", as the labels are compared with single draws of its parameters; the interval holds all draws"
     if p_value < rejected:
         return f"The model is rejected ({shown}){reason}."
     return f"Borderline: rare for labels of such a model, yet it happens ({shown}){reason}."
