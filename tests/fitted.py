@@ -175,3 +175,17 @@ class Skilled(OneCoin):
     def log_response(self, parameters: Any, at: At) -> Any:
         rate = jax.nn.sigmoid(parameters["skill"])[at.worker]
         return jnp.log(jnp.where(at.label == at.true_class, rate, (1 - rate) / (at.sizes.n_labels - 1)))
+
+
+def random_crowd(seed: int, *, items: int = 9, workers: int = 5, labels: int = 3, rows: int = 40) -> CrowdLabels:
+    """Random rows, repeats of a worker on an item and items and workers without labels among them."""
+    random = np.random.default_rng(seed)
+    return CrowdLabels.from_codes(
+        random.integers(0, items, rows),
+        random.integers(0, workers, rows),
+        random.integers(0, labels, rows),
+        items=[f"i{number}" for number in range(items + 2)],
+        workers=[f"w{number}" for number in range(workers + 1)],
+        classes=["a", "b"],
+        label_values=["a", "b", "c", "d", "e"][:labels],
+    )

@@ -23,20 +23,6 @@ from bayescrowd.data.labels import CrowdLabels
 from bayescrowd.errors import LabelError, ModelError
 
 
-def crowd(seed: int, *, items: int = 9, workers: int = 5, labels: int = 3, rows: int = 40) -> CrowdLabels:
-    """Random rows, repeats of a worker on an item and items and workers without labels among them."""
-    random = np.random.default_rng(seed)
-    return CrowdLabels.from_codes(
-        random.integers(0, items, rows),
-        random.integers(0, workers, rows),
-        random.integers(0, labels, rows),
-        items=[f"i{number}" for number in range(items + 2)],
-        workers=[f"w{number}" for number in range(workers + 1)],
-        classes=["a", "b"],
-        label_values=["a", "b", "c", "d", "e"][:labels],
-    )
-
-
 def wide(answers: np.ndarray) -> CrowdLabels:
     return CrowdLabels.from_wide(answers, items="rows")
 
@@ -154,7 +140,7 @@ def test_p_values_are_calibrated_on_labels_of_the_model() -> None:
         assert (p < 0.05).mean() <= 0.1  # 2.5 standard errors above .05 would be .12
         assert (p < 0.01).mean() <= 0.035
         assert 0.38 < p.mean() < 0.66
-        assert p.std() > 0.14  # uniform: .29; the allowance for an estimated correlation draws them together
+        assert p.std() > 0.18  # uniform: .29; the allowance for an estimated correlation draws them together
         assert ppp.std() < p.std()  # the usual p-value gathers around one half
         assert ppp.mean() == pytest.approx(0.5, abs=0.08)
 
@@ -300,7 +286,7 @@ def test_one_label_value_leaves_nothing_to_check() -> None:
 
 @pytest.mark.parametrize("model", [bc.IDBLA(), bc.FixedIDBLA(), fitted.OneCoin(), fitted.Levelled(), fitted.Skilled()])
 def test_any_model_and_more_labels_than_classes(model: Any) -> None:
-    checks = checks_of(crowd(5), model)
+    checks = checks_of(fitted.random_crowd(5), model)
     assert all(0 < check.p_value <= 1 for check in checks.values())
     assert checks["shares"].table["label"].unique().tolist() == ["a", "b", "c"]
 
@@ -333,9 +319,9 @@ def test_point_estimates_are_named() -> None:
 
 def test_long_tables_list_the_pairs_with_most_common_items(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bayescrowd.criticism._checked._MOST_ROWS", 3)
-    check = checks_of(crowd(6))["agreement"]
+    check = checks_of(fitted.random_crowd(6))["agreement"]
     assert len(check.table) == 3
-    common = Agreement(crowd(6)).rows["n_common"]
+    common = Agreement(fitted.random_crowd(6)).rows["n_common"]
     assert check.n_values == len(common) > 3
     assert sorted(check.table["n_common"]) == sorted(common)[-3:]
     outside = int(check.table["outside"].sum())
@@ -344,13 +330,13 @@ def test_long_tables_list_the_pairs_with_most_common_items(monkeypatch: pytest.M
 
 
 def test_whole_tables_are_not_called_part_of_one() -> None:
-    check = checks_of(crowd(6))["agreement"]
+    check = checks_of(fitted.random_crowd(6))["agreement"]
     assert f"{int(check.table['outside'].sum())} of {check.n_values} pairs" in check.sentence
     assert "with most common items" not in check.sentence
 
 
 def test_a_hair_outside_its_interval_is_rounding() -> None:
-    statistic = Agreement(crowd(6))
+    statistic = Agreement(fitted.random_crowd(6))
     scale = np.asarray(statistic.scale, float)
     lowest = 0.25 * scale
     replicated = np.repeat(lowest[None], 20, axis=0)
@@ -390,7 +376,7 @@ def test_checks_are_a_mapping() -> None:
 
 
 def test_names_of_strangers_are_shown_not_run() -> None:
-    labels = crowd(7)
+    labels = fitted.random_crowd(7)
     labels = dataclasses.replace(labels, workers=pd.Index(["<script>x</script>", *labels.workers[1:]]))
     checks = checks_of(labels)
     shown = checks._repr_html_() + "".join(check._repr_html_() for check in checks.values())

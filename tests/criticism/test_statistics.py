@@ -8,6 +8,7 @@ import math
 from collections import Counter, defaultdict
 from typing import Any
 
+import fitted
 import numpy as np
 import pytest
 from scipy.stats import norm
@@ -16,20 +17,6 @@ from bayescrowd.criticism import statistics as module
 from bayescrowd.criticism._discrepancy import combine, compare, discrepancies, rank_p_value
 from bayescrowd.criticism.statistics import Agreement, Shares, Splits
 from bayescrowd.data.labels import CrowdLabels
-
-
-def crowd(seed: int, *, items: int = 9, workers: int = 5, labels: int = 3, rows: int = 40) -> CrowdLabels:
-    """Random rows, repeats of a worker on an item and items and workers without labels among them."""
-    random = np.random.default_rng(seed)
-    return CrowdLabels.from_codes(
-        random.integers(0, items, rows),
-        random.integers(0, workers, rows),
-        random.integers(0, labels, rows),
-        items=[f"i{number}" for number in range(items + 2)],
-        workers=[f"w{number}" for number in range(workers + 1)],
-        classes=["a", "b"],
-        label_values=["a", "b", "c", "d", "e"][:labels],
-    )
 
 
 def rows_of(labels: CrowdLabels) -> list[tuple[int, int, int]]:
@@ -60,7 +47,7 @@ def test_agreement_of_pairs(seed: int, way: str, monkeypatch: pytest.MonkeyPatch
     if way != "listed":
         monkeypatch.setattr(module, "_MOST_COMPARISONS", 0)
         monkeypatch.setattr(module, "_DENSE", 0.0 if way == "dense" else math.inf)
-    labels = crowd(seed)
+    labels = fitted.random_crowd(seed)
     statistic = Agreement(labels)
     expected = agreement_by_loops(labels)
     rows = statistic.rows
@@ -82,7 +69,7 @@ def test_agreement_of_pairs(seed: int, way: str, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("labels", [2, 3, 5])
 @pytest.mark.parametrize("seed", range(3))
 def test_splits_of_votes(seed: int, labels: int) -> None:
-    made = crowd(seed, labels=labels, items=12, rows=35)
+    made = fitted.random_crowd(seed, labels=labels, items=12, rows=35)
     statistic = Splits(made)
     assert not statistic.pooled
     found = {
@@ -100,7 +87,7 @@ def test_splits_of_votes(seed: int, labels: int) -> None:
 
 
 def test_many_splits_are_grouped_by_the_leading_share() -> None:
-    made = crowd(1, items=30, rows=900, labels=5, workers=40)
+    made = fitted.random_crowd(1, items=30, rows=900, labels=5, workers=40)
     statistic = Splits(made)
     assert statistic.pooled
     assert any("grouped by the share" in note for note in statistic.notes)
@@ -115,12 +102,12 @@ def test_many_splits_are_grouped_by_the_leading_share() -> None:
 
 
 def test_which_splits_are_unanimous() -> None:
-    plain = Splits(crowd(0))
+    plain = Splits(fitted.random_crowd(0))
     assert plain.rows["split"][plain.unanimous].tolist() == [
         split for split in plain.rows["split"] if split.endswith("-0")
     ]
     assert plain.unanimous.sum() == plain.rows["n_labels"].nunique()
-    pooled = Splits(crowd(1, items=30, rows=900, labels=5, workers=40))
+    pooled = Splits(fitted.random_crowd(1, items=30, rows=900, labels=5, workers=40))
     assert pooled.rows["split"][pooled.unanimous].tolist() == ["all agree"]
     # With one label value everybody agrees; the split has no second place to tell it from.
     alone = Splits(CrowdLabels.from_codes([0, 0, 1, 1, 1], [0, 1, 0, 1, 2], [0] * 5, classes=["only"]))
@@ -128,7 +115,7 @@ def test_which_splits_are_unanimous() -> None:
 
 
 def test_shares_of_labels() -> None:
-    labels = crowd(2)
+    labels = fitted.random_crowd(2)
     statistic = Shares(labels)
     count = Counter((k, a) for _, k, a in rows_of(labels))
     total = Counter(k for _, k, _ in rows_of(labels))
@@ -142,7 +129,7 @@ def test_shares_of_labels() -> None:
 
 
 def test_pairs_with_most_common_items_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    labels = crowd(3, rows=60)
+    labels = fitted.random_crowd(3, rows=60)
     every = Agreement(labels)
     monkeypatch.setattr(module, "_MOST_PAIRS", 4)
     few = Agreement(labels)
