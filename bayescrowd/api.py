@@ -187,8 +187,7 @@ def item_difficulty(labels: Any, n_levels: Any = 3) -> pd.DataFrame:
 
 def _judge(tree: xr.DataTree) -> None:
     """Say in the tree whether a sampler's chains agree, and what else should be known without being asked."""
-    from bayescrowd.criticism.convergence import vanished_classes
-    from bayescrowd.criticism.evidence import silent_classes
+    from bayescrowd.criticism.evidence import silent_classes, vanished_classes
     from bayescrowd.criticism.levels import permuted_levels
 
     noticed = vanished_classes(tree) + silent_classes(tree) + permuted_levels(tree)

@@ -20,7 +20,7 @@ from bayescrowd.data.arrays import PaddedLabels, Sizes
 from bayescrowd.errors import ModelError, problems_message
 from bayescrowd.plates import annotations, observe_gold
 from bayescrowd.priors import Diagonal, Prior, diagonal, from_plain, misfits, plain, prior_problems
-from bayescrowd.sites import Site, read_site, trace_sites
+from bayescrowd.sites import Site, sites_of, trace_sites
 
 __all__ = [
     "At",
@@ -259,23 +259,7 @@ class Model(abc.ABC):
         dict
             Name -> `Site`, in the order of sampling.
         """
-        found: dict[str, Site] = {}
-
-        def concentrations(model: Model) -> dict[str, Any]:
-            found.update({name: read_site(name, node) for name, node in model._trace(sizes, spread).items()})
-            return {name: site.concentration for name, site in found.items()}
-
-        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(self)):
-            concentrations(self)
-            return found
-        # Priors are evaluated in one compiled piece instead of dozens of small ones: that is most of a cold start.
-        with jax.enable_x64(True):
-            shapes = jax.eval_shape(concentrations, self)
-            known = _concentrations(self, sizes, spread) if values else [shapes[name] for name in found]
-        return {
-            name: dataclasses.replace(site, concentration=_on_host(value) if values else value)
-            for (name, site), value in zip(found.items(), known, strict=True)
-        }
+        return sites_of(self, sizes, spread, values=values)
 
     def neutral_point(self, sizes: Sizes) -> dict[str, Any]:
         """Give every parameter site a neutral value of its support (even shares, zero, one).
@@ -354,15 +338,5 @@ class Model(abc.ABC):
         return cls(**{name: from_plain(value) for name, value in description.items()})
 
 
-@partial(jax.jit, static_argnums=(1, 2))
-def _concentrations(model: Model, sizes: Sizes, spread: int | None) -> list[Any]:
-    return [read_site(name, node).concentration for name, node in model._trace(sizes, spread).items()]
-
-
 def _fields(model: Any) -> tuple[dataclasses.Field[Any], ...]:
     return dataclasses.fields(model)
-
-
-def _on_host(value: Any) -> Any:
-    # A model without priors may be read inside a compiled function.
-    return value if value is None or isinstance(value, jax.core.Tracer) else np.asarray(value)

@@ -1,16 +1,22 @@
 """Parameter sites: names, dims and priors, read off the trace of the function that samples the parameters."""
 
+import dataclasses
+import functools
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from numpyro import distributions as dist
 from numpyro import handlers
 
-__all__ = ["TRACING", "Site", "read_site", "trace_sites"]
+from bayescrowd.data.arrays import Sizes
+from bayescrowd.folding import fold
+
+__all__ = ["TRACING", "Site", "read_site", "sites_of", "trace_sites"]
 
 TRACING = threading.RLock()
 """Held while NumPyro traces: it keeps its handlers in one global stack, so only one thread may trace at a time."""
@@ -73,7 +79,7 @@ def _place(spread: int | None) -> Any:
         if spread is None:
             return fn.support.feasible_like(jnp.zeros(shape))
         to_support = dist.biject_to(fn.support)
-        return to_support(jnp.asarray(random.standard_normal(to_support.inverse_shape(shape))))
+        return to_support(random.standard_normal(to_support.inverse_shape(shape)))
 
     return value
 
@@ -111,3 +117,107 @@ def read_site(name: str, node: dict[str, Any]) -> Site:
         pair = jnp.stack(jnp.broadcast_arrays(base.concentration1, base.concentration0), axis=-1)
         return Site(name, batch + event, shape, "beta", jnp.broadcast_to(pair, (*shape, 2)))
     return Site(name, batch + event, shape, "other", None)
+
+
+def sites_of(model: Any, sizes: Sizes, spread: int | None, *, values: bool) -> dict[str, Site]:
+    """Read all sites of a model; what was read before is not traced again.
+
+    Parameters
+    ----------
+    model : Model
+        A model, whose `parameters` samples the sites.
+    sizes : Sizes
+        Numbers of items, workers, classes and label values.
+    spread : int or None
+        Seed of the values that the sites take; None for a neutral point of their supports.
+    values : bool
+        False leaves the concentrations as shapes.
+
+    Returns
+    -------
+    dict
+        Name -> `Site`, in the order of sampling; its concentration must not be written to.
+    """
+    if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(model)):
+        return _traced(model, sizes, spread)
+    question = _Question(model, sizes, spread)
+    if not question.lasting:
+        trace = _trace(question)
+        return _evaluated(question, trace) if values else trace.sites
+    return dict(_known_values(question) if values else _known_trace(question).sites)
+
+
+_SMALL = 2**20
+"""Bytes of priors below which sites are kept."""
+
+
+class _Question:
+    """What is asked, as a key under which the answer is kept: models hold arrays, which have no hash."""
+
+    def __init__(self, model: Any, sizes: Sizes, spread: int | None) -> None:
+        self.model, self.sizes, self.spread = model, sizes, spread
+        leaves, structure = jax.tree.flatten(model)
+        arrays = [np.asarray(leaf) for leaf in leaves]
+        self.lasting = all(one.dtype.kind in "biuf" for one in arrays) and sum(one.nbytes for one in arrays) < _SMALL
+        bits = tuple((one.dtype.str, one.shape, one.tobytes()) for one in arrays) if self.lasting else ()
+        # The function too: a class may be given another one.
+        self._key = (structure, type(model).parameters, bits, sizes, spread)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Question) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+
+class _Trace(NamedTuple):
+    jaxpr: Any
+    shapes: dict[str, Any]
+    sites: dict[str, Site]  # concentrations are shapes
+
+
+def _traced(model: Any, sizes: Sizes, spread: int | None) -> dict[str, Site]:
+    nodes = trace_sites(functools.partial(model.parameters, sizes), spread)
+    return {name: read_site(name, node) for name, node in nodes.items()}
+
+
+def _trace(question: _Question) -> _Trace:
+    found: dict[str, Site] = {}
+
+    def concentrations(model: Any) -> dict[str, Any]:
+        found.update(_traced(model, question.sizes, question.spread))
+        return {name: site.concentration for name, site in found.items()}
+
+    with jax.enable_x64(True):
+        jaxpr, shapes = jax.make_jaxpr(concentrations, return_shape=True)(question.model)
+    sites = {name: dataclasses.replace(site, concentration=shapes[name]) for name, site in found.items()}
+    return _Trace(jaxpr, shapes, sites)
+
+
+def _evaluated(question: _Question, trace: _Trace) -> dict[str, Site]:
+    values = fold(trace.jaxpr, jax.tree.leaves(question.model))
+    if values is None:
+        # In one compiled piece instead of dozens of small ones; also where a compiled function asks.
+        with jax.enable_x64(True), jax.ensure_compile_time_eval():
+            values = jax.tree.leaves(_compiled(question.model, question.sizes, question.spread))
+    known = jax.tree.unflatten(jax.tree.structure(trace.shapes), [_kept(value) for value in values])
+    return {name: dataclasses.replace(site, concentration=known[name]) for name, site in trace.sites.items()}
+
+
+@functools.partial(jax.jit, static_argnums=(1, 2))
+def _compiled(model: Any, sizes: Sizes, spread: int | None) -> dict[str, Any]:
+    return {name: site.concentration for name, site in _traced(model, sizes, spread).items()}
+
+
+def _kept(value: Any) -> np.ndarray:
+    array = np.array(value)
+    array.flags.writeable = False
+    return array
+
+
+_known_trace = functools.lru_cache(maxsize=128)(_trace)
+
+
+@functools.lru_cache(maxsize=128)
+def _known_values(question: _Question) -> dict[str, Site]:
+    return _evaluated(question, _known_trace(question))

@@ -8,7 +8,7 @@ import xarray as xr
 from bayescrowd.criticism.chains import R_HAT_CAUTION, agree, check_chains
 from bayescrowd.criticism.checks import PredictiveChecks, of_misfit, predictive_checks
 from bayescrowd.criticism.dependence import of_dependence
-from bayescrowd.criticism.evidence import against_majority, of_the_labels
+from bayescrowd.criticism.evidence import against_majority, of_the_labels, vanished_classes
 from bayescrowd.criticism.identifiability import of_the_fit
 from bayescrowd.criticism.levels import of_the_levels
 from bayescrowd.criticism.modes import random_mode, takes_starts
@@ -19,7 +19,7 @@ from bayescrowd.errors import LabelError, count_of, shorten
 from bayescrowd.results.tree import has_chains, ids, json_attribute, n_labels_of, parameter_group, title, values
 from bayescrowd.results.votes import leading
 
-__all__ = ["MOST_CHECKED", "Diagnosis", "Finding", "diagnose", "vanished_classes"]
+__all__ = ["MOST_CHECKED", "Diagnosis", "Finding", "diagnose"]
 
 _SHORT = ("few-effective-draws", "too-few-draws", "monte-carlo")
 """Findings that ask for more draws."""
@@ -96,46 +96,6 @@ def diagnose(tree: xr.DataTree, *, random_start: bool = False, checks: bool | Pr
     return Diagnosis(
         _headline(tree, converged, numbers.get("r_hat"), short=short), converged, ordered(findings), **numbers
     )
-
-
-def vanished_classes(tree: xr.DataTree) -> list[Finding]:
-    """Find classes to which less than one item is expected to belong.
-
-    Parameters
-    ----------
-    tree : DataTree
-        A result.
-
-    Returns
-    -------
-    list of Finding
-        A caution for classes that somebody used as a label, a note for classes that nobody did.
-    """
-    expected = values(tree, "latent", "class_probability").sum(axis=0)
-    classes = ids(tree, "class")
-    used = np.bincount(values(tree, "observed_data", "label_index"), minlength=len(classes))[: len(classes)] > 0
-    gone = expected < 1
-    findings = []
-    if (gone & used).any():
-        lost = classes[gone & used]
-        findings.append(
-            Finding(
-                "caution",
-                "vanished-class",
-                f"Fewer than one item is expected in class {shorten(lost)}, although workers used that label.",
-                "look at these labels with fit.workers() and fit.consensus(); give gold for such items, or favour the "
-                "diagonal more strongly, confusion_prior=bc.diagonal(3, 1)",
-            )
-        )
-    if (gone & ~used).any():
-        findings.append(
-            Finding(
-                "note",
-                "unused-class",
-                f"No worker ever says {shorten(classes[gone & ~used])}; that class stays empty.",
-            )
-        )
-    return findings
 
 
 def _misfit(tree: xr.DataTree, checks: bool | PredictiveChecks) -> list[Finding]:

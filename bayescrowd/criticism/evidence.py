@@ -10,7 +10,7 @@ from bayescrowd.errors import count_of, shorten
 from bayescrowd.results.tree import ids, n_labels_of, sizes_of, values
 from bayescrowd.results.votes import leading, majority_codes, vote_shares
 
-__all__ = ["against_majority", "of_the_labels", "silent_classes"]
+__all__ = ["against_majority", "of_the_labels", "silent_classes", "vanished_classes"]
 
 
 def against_majority(tree: xr.DataTree) -> tuple[int, Finding]:
@@ -95,6 +95,46 @@ def of_the_labels(tree: xr.DataTree) -> list[Finding]:
                 f"Items and workers fall into {n_parts} groups that share no label: workers of different groups are "
                 f"compared only through the prior and the common prevalence.",
                 "let some workers label items of several groups, or give gold in each",
+            )
+        )
+    return findings
+
+
+def vanished_classes(tree: xr.DataTree) -> list[Finding]:
+    """Find classes to which less than one item is expected to belong.
+
+    Parameters
+    ----------
+    tree : DataTree
+        A result.
+
+    Returns
+    -------
+    list of Finding
+        A caution for classes that somebody used as a label, a note for classes that nobody did.
+    """
+    expected = values(tree, "latent", "class_probability").sum(axis=0)
+    classes = ids(tree, "class")
+    used = np.bincount(values(tree, "observed_data", "label_index"), minlength=len(classes))[: len(classes)] > 0
+    gone = expected < 1
+    findings = []
+    if (gone & used).any():
+        lost = classes[gone & used]
+        findings.append(
+            Finding(
+                "caution",
+                "vanished-class",
+                f"Fewer than one item is expected in class {shorten(lost)}, although workers used that label.",
+                "look at these labels with fit.workers() and fit.consensus(); give gold for such items, or favour the "
+                "diagonal more strongly, confusion_prior=bc.diagonal(3, 1)",
+            )
+        )
+    if (gone & ~used).any():
+        findings.append(
+            Finding(
+                "note",
+                "unused-class",
+                f"No worker ever says {shorten(classes[gone & ~used])}; that class stays empty.",
             )
         )
     return findings

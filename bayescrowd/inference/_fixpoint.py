@@ -4,12 +4,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 
-from bayescrowd.data.arrays import LabelArrays
 from bayescrowd.inference.base import Job, Status
-from bayescrowd.inference.points import rows_of
 from bayescrowd.inference.starts import perturbed
 from bayescrowd.kernels import loops
 
@@ -27,7 +24,7 @@ class Fixpoint(NamedTuple):
     Parameters
     ----------
     begin : callable
-        Array [row, state] -> `loops.Progress` before the first pass.
+        Start [item, state] -> `loops.Progress` before the first pass.
     advance : callable
         (progress, most steps in all) -> progress after up to a chunk of passes.
     name : str
@@ -81,15 +78,13 @@ class End(NamedTuple):
     interrupted: bool
 
 
-def climb_all(job: Job, arrays: LabelArrays, fixpoint: Fixpoint, starts: Sequence[np.ndarray]) -> list[End]:
+def climb_all(job: Job, fixpoint: Fixpoint, starts: Sequence[np.ndarray]) -> list[End]:
     """Run every start to its end, or until an interrupt.
 
     Parameters
     ----------
     job : Job
         What to do.
-    arrays : LabelArrays
-        The annotations.
     fixpoint : Fixpoint
         The iteration.
     starts : sequence of array [item, state]
@@ -104,7 +99,7 @@ def climb_all(job: Job, arrays: LabelArrays, fixpoint: Fixpoint, starts: Sequenc
     for index, start in enumerate(starts):
         task = fixpoint.name if len(starts) == 1 else f"{fixpoint.name}, start {index + 1} of {len(starts)}"
         try:
-            ends.append(_climb(job, arrays, fixpoint, start, task))
+            ends.append(_climb(job, fixpoint, start, task))
         except KeyboardInterrupt:
             if not ends:
                 raise
@@ -114,10 +109,9 @@ def climb_all(job: Job, arrays: LabelArrays, fixpoint: Fixpoint, starts: Sequenc
     return ends
 
 
-def _climb(job: Job, arrays: LabelArrays, fixpoint: Fixpoint, start: np.ndarray, task: str) -> End:
-    rows = rows_of(start, arrays)
+def _climb(job: Job, fixpoint: Fixpoint, start: np.ndarray, task: str) -> End:
     job.reporter.start(task, fixpoint.max_iter)
-    progress = fixpoint.begin(jnp.asarray(rows))
+    progress = fixpoint.begin(start)
     traces: list[np.ndarray] = []
     steps, done = 1 if len(job.labels.item_code) > 1e6 else CHUNK, 0
     try:

@@ -46,6 +46,7 @@ from bayescrowd.inference.base import (
     require_routes,
     whole_weights,
 )
+from bayescrowd.inference.points import rows_of
 from bayescrowd.kernels import loops
 from bayescrowd.kernels.entries import clamp
 from bayescrowd.kernels.moments import MOMENTS
@@ -242,13 +243,13 @@ def run(job: Job) -> Run:
             how = {"family": settings.family, "moments": settings.moments}
             return _advance(job.model, plan, symmetric, progress, limits, **how)
 
-        def begin(rows: Any) -> Any:
-            zero = jnp.zeros((), jnp.int32)
+        def begin(start: np.ndarray) -> Any:
+            rows, zero = jnp.asarray(rows_of(start, plan.arrays)), jnp.zeros((), jnp.int32)
             state = _State(rows, rows, jnp.asarray(float(settings.damping)), zero, zero, jnp.asarray(0.0))
             return loops.begin(state, CHUNK)
 
         fixpoint = Fixpoint(begin, advance, "collapsed variational inference", "bound", settings.max_iter)
-        ends = climb_all(job, plan.arrays, fixpoint, starts_of(job, settings.starts))
+        ends = climb_all(job, fixpoint, starts_of(job, settings.starts))
         finished = [_finish(job.model, plan, end.progress.state) for end in ends]
         found = finish(job, plan.arrays, plan.tables, ends, finished, draws=settings.draws)
         best = ends[found.extra["best_start"]]

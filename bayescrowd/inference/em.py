@@ -7,6 +7,9 @@ objective never falls. Three maps make one accelerated step (SQUAREM): with :mat
 apply the map once more. An extrapolation whose objective is below that of :math:`\theta_1` is thrown away, which keeps
 the sequence monotone.
 
+Passes run on the host (`bayescrowd.inference._host_em`), where nothing needs compiling; large tables on an accelerator,
+and models whose items differ in more than their labels, run compiled ones, which take the same steps.
+
 References
 ----------
 Dawid, Skene (1979), JRSS C 28(1). Varadhan, Roland (2008), Simple and globally convergent methods for accelerating the
@@ -15,7 +18,7 @@ convergence of any EM algorithm, Scandinavian Journal of Statistics 35(2), schem
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +27,8 @@ import numpy as np
 from bayescrowd.data.arrays import LabelArrays, Sizes
 from bayescrowd.errors import problems_message
 from bayescrowd.inference import _gradient_em
-from bayescrowd.inference._fixpoint import CHUNK, Fixpoint, best_of, climb_all, starts_of, status_of
+from bayescrowd.inference._fixpoint import CHUNK, End, Fixpoint, best_of, climb_all, starts_of, status_of
+from bayescrowd.inference._host_em import HostEM, State, host_em
 from bayescrowd.inference.base import (
     Engine,
     Job,
@@ -36,6 +40,7 @@ from bayescrowd.inference.base import (
     sizes_of,
     trim,
 )
+from bayescrowd.inference.points import rows_of
 from bayescrowd.kernels import loops
 from bayescrowd.kernels.entries import table_counts
 from bayescrowd.kernels.precision import double_precision
@@ -98,23 +103,13 @@ class Settings:
         check_numbers(self, "tolerance", "change_tolerance")
 
 
-class _State(NamedTuple):
-    """Where EM stands: the point to map next and, for the acceleration, what the last two maps gave."""
-
-    point: Any
-    base: Any
-    second: Any
-    before: Any
-    phase: Any
-
-
 @partial(jax.jit, static_argnames=("tables", "posterior"))
 def _begin(model: Model, arrays: LabelArrays, rows: Any, *, tables: Tables, posterior: bool) -> loops.Progress[Any]:
     alpha = concentration(model, arrays.sizes)
     centre = mean(alpha, tables)
     counts = table_counts(model, jnp.log(jnp.maximum(centre, TINY)), rows, arrays, tables)
     point = _maximise(counts, alpha, tables, posterior=posterior)
-    return loops.begin(_State(point, point, point, jnp.asarray(-jnp.inf), jnp.zeros((), jnp.int32)), CHUNK)
+    return loops.begin(State(point, point, point, jnp.asarray(-jnp.inf), jnp.zeros((), jnp.int32)), CHUNK)
 
 
 def _leap(base: Any, first: Any, second: Any, tables: Tables) -> Any:
@@ -154,11 +149,11 @@ def _advance(
         counts = table_counts(model, jnp.log(floored), responsibilities(table, arrays), arrays, tables)
         return objective, _maximise(counts, alpha, tables, posterior=posterior)
 
-    def plain(state: _State) -> tuple[_State, Any, Any]:
+    def plain(state: State) -> tuple[State, Any, Any]:
         objective, after = em_map(state.point)
         return state._replace(point=after), objective, jnp.max(jnp.abs(after - state.point))
 
-    def squarem(state: _State) -> tuple[_State, Any, Any]:
+    def squarem(state: State) -> tuple[State, Any, Any]:
         # One map per step, its meaning turning from base to first to leap, so that the map is compiled once.
         objective, after = em_map(state.point)
         base = jnp.where(state.phase == 0, state.point, state.base)
@@ -169,7 +164,7 @@ def _advance(
         point = jnp.where(state.phase == 1, leap, jnp.where(rejected, state.second, after))
         change = jnp.where(rejected, jnp.inf, jnp.max(jnp.abs(after - state.point)))
         reached = jnp.where(rejected, state.before, objective)
-        return _State(point, base, second, before, (state.phase + 1) % 3), reached, change
+        return State(point, base, second, before, (state.phase + 1) % 3), reached, change
 
     tolerance, change_tolerance, max_steps = limits
     return loops.advance(
@@ -187,9 +182,9 @@ def _finish(model: Model, arrays: LabelArrays, parameters: dict[str, Any]) -> tu
     return responsibilities(table, arrays), jnp.sum(marginal(table, arrays))
 
 
-def _settled(state: _State) -> Any:
+def _settled(state: State) -> Any:
     """Return the last point known to be no worse than the ones before: a leap not yet evaluated is not."""
-    return jnp.where(state.phase == 2, state.second, state.point)
+    return state.second if int(state.phase) == 2 else state.point
 
 
 def run(job: Job) -> Run:
@@ -206,49 +201,72 @@ def run(job: Job) -> Run:
         The best point found.
     """
     settings: Settings = job.settings
-    exact = sizes_of(job.labels)
-    starts = starts_of(job, settings.starts)
-    posterior = settings.objective == "posterior"
     if not job.model.has_routes:
-        return _gradient_em.run(job, starts)
+        return _gradient_em.run(job, starts_of(job, settings.starts))
     with double_precision():
-        arrays = padded_arrays(job.labels, job.model)
+        posterior, accelerate = settings.objective == "posterior", settings.acceleration == "squarem"
         if posterior:
-            _check_concentrations(job.model, arrays.sizes)
-        arrays = jax.device_put(arrays)
-        tables = tables_of(job.model, arrays.sizes)
-        how = {"tables": tables, "posterior": posterior}
-        accelerate = settings.acceleration == "squarem"
-        limits = (settings.tolerance, settings.change_tolerance)
-        fixpoint = Fixpoint(
-            begin=lambda rows: _begin(job.model, arrays, rows, **how),
-            advance=lambda progress, most: _advance(
-                job.model, arrays, progress, (*limits, most), accelerate=accelerate, **how
-            ),
-            name="EM",
-            objective="objective",
-            max_iter=settings.max_iter,
-        )
-        ends = climb_all(job, arrays, fixpoint, starts)
-        objectives = [float(end.progress.objective) for end in ends]
-        best = best_of(objectives)
-        progress = ends[best].progress
-        point = _settled(progress.state)
-        probability, log_likelihood = _finish(job.model, arrays, tables.unflatten(jnp.maximum(point, TINY)))
-        points = trim(tables.unflatten(point), job.model, arrays.sizes, exact)
-    rows = np.asarray(arrays.row_of_item)[: exact.n_items]
+            _check_concentrations(job.model, sizes_of(job.labels))
+        host = host_em(job.model, job.labels, posterior=posterior, accelerate=accelerate)
+        return _compiled(job) if host is None else _on_host(job, host)
+
+
+def _on_host(job: Job, em: HostEM) -> Run:
+    settings: Settings = job.settings
+    fixpoint = Fixpoint(
+        begin=em.begin,
+        advance=lambda progress, most: em.advance(progress, settings.tolerance, settings.change_tolerance, most),
+        name="EM",
+        objective="objective",
+        max_iter=settings.max_iter,
+    )
+    ends = climb_all(job, fixpoint, starts_of(job, settings.starts))
+    best = best_of([float(end.progress.objective) for end in ends])
+    point = _settled(ends[best].progress.state)
+    probability, log_likelihood = em.finish(point)
+    return _run_of(ends, em.tables.unflatten(point), probability, log_likelihood)
+
+
+def _compiled(job: Job) -> Run:
+    settings: Settings = job.settings
+    arrays = jax.device_put(padded_arrays(job.labels, job.model))
+    tables = tables_of(job.model, arrays.sizes)
+    how = {"tables": tables, "posterior": settings.objective == "posterior"}
+    accelerate = settings.acceleration == "squarem"
+    limits = (settings.tolerance, settings.change_tolerance)
+    fixpoint = Fixpoint(
+        begin=lambda start: _begin(job.model, arrays, jnp.asarray(rows_of(start, arrays)), **how),
+        advance=lambda progress, most: _advance(
+            job.model, arrays, progress, (*limits, most), accelerate=accelerate, **how
+        ),
+        name="EM",
+        objective="objective",
+        max_iter=settings.max_iter,
+    )
+    ends = climb_all(job, fixpoint, starts_of(job, settings.starts))
+    best = best_of([float(end.progress.objective) for end in ends])
+    point = _settled(ends[best].progress.state)
+    probability, log_likelihood = _finish(job.model, arrays, tables.unflatten(jnp.maximum(point, TINY)))
+    points = trim(tables.unflatten(point), job.model, arrays.sizes, sizes_of(job.labels))
+    rows = np.asarray(arrays.row_of_item)[: job.labels.n_items]
+    return _run_of(ends, points, np.asarray(probability)[rows], float(log_likelihood))
+
+
+def _run_of(ends: list[End], points: dict[str, np.ndarray], probability: np.ndarray, log_likelihood: float) -> Run:
+    objectives = [float(end.progress.objective) for end in ends]
+    best = best_of(objectives)
     return Run(
         points=points,
         draws=None,
-        state_probability=np.asarray(probability)[rows],
+        state_probability=probability,
         state_probability_by_chain=None,
         log_likelihood=None,
         sample_stats=None,
         objective=ends[best].trace,
         status=status_of(ends[best], interrupted=ends[-1].interrupted, objective="objective"),
         extra={
-            "n_passes": int(progress.n_steps),
-            "log_likelihood_at_point": float(log_likelihood),
+            "n_passes": int(ends[best].progress.n_steps),
+            "log_likelihood_at_point": log_likelihood,
             "best_start": best,
             "objective_by_start": objectives,
         },

@@ -29,6 +29,7 @@ from bayescrowd.data.arrays import LabelArrays
 from bayescrowd.inference._fixpoint import CHUNK, Fixpoint, climb_all, starts_of
 from bayescrowd.inference._variational import finish
 from bayescrowd.inference.base import Engine, Job, Run, check_numbers, check_whole, padded_arrays, require_routes
+from bayescrowd.inference.points import rows_of
 from bayescrowd.kernels import loops
 from bayescrowd.kernels.entries import chain_joint, table_counts
 from bayescrowd.kernels.precision import double_precision
@@ -127,13 +128,13 @@ def run(job: Job) -> Run:
         tables = tables_of(job.model, arrays.sizes)
         limits = (settings.tolerance, settings.change_tolerance)
         fixpoint = Fixpoint(
-            begin=lambda rows: _begin(job.model, arrays, rows, tables=tables),
+            begin=lambda start: _begin(job.model, arrays, jnp.asarray(rows_of(start, arrays)), tables=tables),
             advance=lambda progress, most: _advance(job.model, arrays, progress, (*limits, most), tables=tables),
             name="variational Bayes",
             objective="bound",
             max_iter=settings.max_iter,
         )
-        ends = climb_all(job, arrays, fixpoint, starts_of(job, settings.starts))
+        ends = climb_all(job, fixpoint, starts_of(job, settings.starts))
         finished = [_finish(job.model, arrays, end.progress.state, tables=tables) for end in ends]
         return finish(job, arrays, tables, ends, finished, draws=settings.draws)
 

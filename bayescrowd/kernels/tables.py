@@ -87,6 +87,11 @@ class Tables:
             workers.append(index.ravel())
         return np.concatenate(workers)
 
+    @functools.cached_property
+    def first_of_row(self) -> np.ndarray:
+        """First entry of each row, int [row]."""
+        return np.flatnonzero(np.diff(self.row_of, prepend=-1))
+
     @property
     def n_rows(self) -> int:
         """Number of rows of all tables together."""
@@ -110,7 +115,7 @@ class Tables:
         shape = self.shapes[self.names.index(name)]
         flat: Any = 0
         for size, axis_index in zip(shape, index, strict=True):
-            flat = flat * size + jnp.asarray(axis_index)
+            flat = flat * size + axis_index
         return flat + self.offsets[name]
 
     def unflatten(self, flat: Any) -> dict[str, Any]:

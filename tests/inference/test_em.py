@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import jax
 import numpy as np
 import oracle
 import pytest
 import running
 from conformance.cases import CASES
+from conformance.toys import Groups, Guessing, Subtypes
 from running import Recorder, labels_of, of_rows
 
 import bayescrowd as bc
 from bayescrowd import inference
 from bayescrowd.errors import EngineError
+from bayescrowd.inference import _host_em, em
 from bayescrowd.inference.base import conditional, sizes_of
 
 FLAT = bc.DawidSkene(confusion_prior=1.0)
 TIGHT = {"tolerance": 1e-14, "change_tolerance": 1e-9, "max_iter": 20_000}
+
+
+@pytest.fixture(autouse=True, params=["host", "compiled"])
+def place(request, monkeypatch):
+    """Where a pass is computed: everything here holds for both."""
+    if request.param == "compiled":
+        monkeypatch.setattr(em, "host_em", lambda *args, **options: None)
+    return request.param
 
 
 def crowd(seed=0, n_items=60, n_workers=6, n_classes=3, **more):
@@ -276,11 +288,14 @@ def test_zero_probabilities_do_not_poison_the_likelihood():
 
 
 @pytest.mark.slow
-def test_it_does_not_compile_twice():
-    """P78: tables of similar size, new labels and new priors share the compiled code."""
+def test_it_does_not_compile_twice(place):
+    """P78: tables of similar size, new labels and new priors share the compiled code; on the host there is none."""
     first, *others = [crowd(seed=seed, n_items=49 + seed % 2, n_workers=5) for seed in range(1, 6)]
-    running.run(first, FLAT, "em")
-    running.run(first, bc.DawidSkene(confusion_prior=2.0), "em", objective="posterior")
+    if place == "compiled":
+        running.run(first, FLAT, "em")
+        running.run(first, bc.DawidSkene(confusion_prior=2.0), "em", objective="posterior")
+    else:
+        jax.clear_caches()
     compiled = []
     jax.monitoring.register_event_duration_secs_listener(
         lambda event, duration, **_: compiled.append(event) if "backend_compile" in event else None
@@ -292,3 +307,66 @@ def test_it_does_not_compile_twice():
     finally:
         jax.monitoring.clear_event_listeners()
     assert compiled == []
+
+
+MODELS = [bc.DawidSkene(), bc.IDBLA(), bc.FixedIDBLA(), Guessing(), Subtypes()]
+
+
+@pytest.mark.parametrize("objective", ["likelihood", "posterior"])
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
+def test_the_host_takes_the_steps_of_the_compiled_passes(model, objective, place, monkeypatch):
+    if place == "compiled":
+        return
+    labels = dressed(crowd(n_items=40, n_workers=4), weights=True, gold=True, repeats=True)
+    labels = of_rows_twice(labels)
+    priors = {name: 2.0 for name in ("prevalence_prior", "difficulty_prior", "confusion_prior") if hasattr(model, name)}
+    model = dataclasses.replace(model, **priors)
+    options = {"objective": objective, "tolerance": 0.0, "change_tolerance": 0.0}
+    for acceleration, n_passes in (("none", 25), ("squarem", 12)):
+        host = running.run(labels, model, "em", acceleration=acceleration, max_iter=n_passes, **options)
+        with monkeypatch.context() as patch:
+            patch.setattr(em, "host_em", lambda *args, **options: None)
+            compiled = running.run(labels, model, "em", acceleration=acceleration, max_iter=n_passes, **options)
+        np.testing.assert_allclose(host.objective, compiled.objective, rtol=1e-11)
+        np.testing.assert_allclose(host.state_probability, compiled.state_probability, atol=1e-8)
+        for name, value in host.points.items():
+            np.testing.assert_allclose(value, compiled.points[name], atol=1e-8)
+        assert host.extra["log_likelihood_at_point"] == pytest.approx(
+            compiled.extra["log_likelihood_at_point"], rel=1e-9
+        )
+        assert host.status == compiled.status
+
+
+def of_rows_twice(labels):
+    """Every item of a table again under another name, so that patterns gain."""
+    rows = np.stack([labels.item_code, labels.worker_code, labels.label_code], axis=1)
+    n_items = labels.n_items
+    gold = {i + shift: int(c) for i, c in enumerate(labels.gold_code) if c >= 0 for shift in (0, n_items)}
+    return of_rows(
+        np.concatenate([rows, rows + [[n_items, 0, 0]]]),
+        classes=labels.n_classes,
+        items=list(range(2 * n_items)),
+        workers=list(labels.workers),
+        weight=np.tile(labels.weight, 2),
+        gold=gold,
+    )
+
+
+def test_models_that_look_at_the_item_are_compiled(place, monkeypatch):
+    """A prior of its own for each item: nothing is gained by items that look alike."""
+    chosen = []
+    kept = em._compiled
+    monkeypatch.setattr(em, "_compiled", lambda job: chosen.append(job) or kept(job))
+    run = running.run(crowd(), Groups(), "em")
+    assert len(chosen) == 1
+    assert run.status.code == "converged"
+
+
+def test_on_an_accelerator_large_tables_are_compiled(place, monkeypatch):
+    if place == "compiled":
+        return
+    labels = crowd()
+    monkeypatch.setattr(_host_em.jax, "default_backend", lambda: "gpu")
+    assert _host_em.host_em(FLAT, labels, posterior=False, accelerate=True) is not None
+    monkeypatch.setattr(_host_em, "_MANY", 10)
+    assert _host_em.host_em(FLAT, labels, posterior=False, accelerate=True) is None

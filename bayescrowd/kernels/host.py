@@ -1,0 +1,312 @@
+"""The sums over annotations on the host, by sparse matrices: nothing to compile, and items that look alike only once.
+
+Two items that the same workers labelled alike have the same posterior, given the parameters. So a table is a sparse
+matrix *pattern* x *cell* (the number of labels of each worker and label value on an item of that pattern), and how many
+items there are of each pattern. States come first in every array here, so that NumPy's reductions over them run along
+contiguous memory.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from bayescrowd.data.arrays import Sizes, Table
+from bayescrowd.kernels.tables import Tables
+from bayescrowd.model import At, Model
+
+__all__ = ["HostEntries", "HostLabels", "entries_of", "host_labels", "row_shares"]
+
+_FEW_STATES = 4
+"""Up to so many states, one product with a vector per state is faster than one with all states side by side."""
+
+_WORTH = 0.8
+"""Share of the items that patterns must not exceed to be worth looking up."""
+
+
+class HostLabels(NamedTuple):
+    """Annotations by pattern.
+
+    Parameters
+    ----------
+    by_pattern : sparse matrix [pattern, cell]
+        Weights of the labels; ``cell = worker * n_labels + label``.
+    by_cell : sparse matrix [cell, pattern]
+        Its transpose, stored by cell.
+    n_items_of : float array [pattern]
+        Number of items.
+    gold : int array [pattern]
+        Known class, -1 where unknown.
+    pattern_of_item : int array [item]
+        Where each item is.
+    """
+
+    by_pattern: Any
+    by_cell: Any
+    n_items_of: np.ndarray
+    gold: np.ndarray
+    pattern_of_item: np.ndarray
+
+    def item_sums(self, cells: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        """Sum a table of cells over the annotations of each pattern.
+
+        Parameters
+        ----------
+        cells : array [state, cell]
+            Such as log probabilities.
+        out : array [state, pattern], optional
+            Where to write.
+
+        Returns
+        -------
+        array [state, pattern]
+            What `bayescrowd.kernels.annotations.item_table` gives, transposed.
+        """
+        return _product(self.by_pattern, cells, out)
+
+    def cell_sums(self, patterns: np.ndarray) -> np.ndarray:
+        """Add up weights of patterns and states by cell.
+
+        Parameters
+        ----------
+        patterns : array [state, pattern]
+            Such as the probability of each state, times the number of items.
+
+        Returns
+        -------
+        array [state, cell]
+            What `bayescrowd.kernels.annotations.cell_counts` gives, transposed.
+        """
+        return _product(self.by_cell, patterns, None)
+
+
+def _product(matrix: Any, columns: np.ndarray, out: np.ndarray | None) -> np.ndarray:
+    found = np.empty((len(columns), matrix.shape[0])) if out is None else out
+    if len(columns) <= _FEW_STATES:
+        for row, column in zip(found, columns, strict=True):
+            row[:] = matrix @ column
+    else:
+        found[:] = (matrix @ np.ascontiguousarray(columns.T)).T
+    return found
+
+
+def host_labels(labels: Table) -> HostLabels:
+    """Gather the annotations of a label table by pattern.
+
+    Parameters
+    ----------
+    labels : CrowdLabels
+        The label table.
+
+    Returns
+    -------
+    HostLabels
+        Patterns in the order of their first items.
+    """
+    n_labels = len(labels.label_values)
+    cell = labels.worker_code.astype(np.int64) * n_labels + labels.label_code
+    weight = np.ones(len(cell)) if labels.weight is None else np.asarray(labels.weight, float)
+    shape = (labels.n_items, labels.n_workers * n_labels)
+    used = weight > 0
+    by_item = sp.csr_matrix((weight[used], (labels.item_code[used], cell[used])), shape=shape)
+    by_item.sum_duplicates()  # puts the cells of an item in order too
+    gold = np.asarray(labels.gold_code)
+    first, pattern_of_item = _patterns(by_item, gold)
+    by_pattern = by_item if len(first) == labels.n_items else by_item[first]
+    count = np.bincount(pattern_of_item, minlength=len(first)).astype(float)
+    return HostLabels(by_pattern, by_pattern.T.tocsr(), count, gold[first], pattern_of_item)
+
+
+def _patterns(by_item: Any, gold: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Find the first item of each pattern, and the pattern of each item."""
+    every = np.arange(len(gold))
+    random = np.random.default_rng(0)
+    code = random.integers(2**63, size=by_item.shape[1] + 1, dtype=np.uint64)
+    index, start = by_item.indices, by_item.indptr
+    size = np.diff(start)
+    key = code[-1] * (gold + 2).astype(np.uint64)
+    filled = size > 0
+    if filled.any():
+        # One number per item: the sum of random numbers of its cells, times their weights as bits.
+        mixed = code[index] * (by_item.data.view(np.uint64) | np.uint64(1))
+        key[filled] += np.add.reduceat(mixed, start[:-1][filled])
+    _, first, pattern = np.unique(key, return_index=True, return_inverse=True)
+    if len(first) > _WORTH * len(gold):
+        return every, every
+    like = first[pattern]
+    if not (np.array_equal(size, size[like]) and np.array_equal(gold, gold[like])):
+        return every, every
+    there = np.arange(len(index)) + np.repeat(start[:-1][like] - start[:-1], size)
+    if not (np.array_equal(index, index[there]) and np.array_equal(by_item.data, by_item.data[there])):
+        return every, every  # two patterns share a number, once in a million years
+    order = np.argsort(first)
+    rank = np.empty(len(first), np.int64)
+    rank[order] = np.arange(len(first))
+    return first[order], rank[pattern]
+
+
+class _Route(NamedTuple):
+    entries: tuple[np.ndarray, ...]  # [state, cell] each
+    log_constant: np.ndarray | None  # [state, cell]; None where 0
+    counted: np.ndarray | None  # [state, cell]; None where all are
+
+
+class HostEntries(NamedTuple):
+    """The table entries of a model's labels and states.
+
+    Parameters
+    ----------
+    routes : list
+        Ways in which a label comes about.
+    states : list of int array [state]
+        Entries of each state, one array per table.
+    tables : Tables
+        Layout of the entries.
+    n_classes : int
+        Number of classes; ``state = difficulty * n_classes + class``.
+    """
+
+    routes: list[_Route]
+    states: list[np.ndarray]
+    tables: Tables
+    n_classes: int
+
+    def joint(self, log_flat: np.ndarray, labels: HostLabels, out: np.ndarray | None = None) -> np.ndarray:
+        """Compute log P(labels of an item, state) of every pattern.
+
+        Parameters
+        ----------
+        log_flat : array [entry]
+            Logarithms of the table entries.
+        labels : HostLabels
+            The annotations.
+        out : array [state, pattern], optional
+            Where to write.
+
+        Returns
+        -------
+        array [state, pattern]
+            Minus infinity where gold excludes the state.
+        """
+        logs = [_log_route(route, log_flat) for route in self.routes]
+        table = labels.item_sums(logs[0] if len(logs) == 1 else np.logaddexp.reduce(logs), out)
+        table += sum(log_flat[entry] for entry in self.states)[:, None]
+        known = np.flatnonzero(labels.gold >= 0)
+        if len(known):
+            excluded = np.arange(len(table))[:, None] % self.n_classes != labels.gold[known]
+            table[:, known] = np.where(excluded, -np.inf, table[:, known])
+        return table
+
+    def counts(self, log_flat: np.ndarray, weights: np.ndarray, labels: HostLabels) -> np.ndarray:
+        """Count how often each table entry was used, in expectation over states and routes.
+
+        Parameters
+        ----------
+        log_flat : array [entry]
+            Logarithms of the table entries, for the shares of alternative routes.
+        weights : array [state, pattern]
+            Probability of each state times number of items.
+        labels : HostLabels
+            The annotations.
+
+        Returns
+        -------
+        array [entry]
+            What `bayescrowd.kernels.entries.table_counts` gives.
+        """
+        used = labels.cell_sums(weights)
+        shares: Any = [1.0]
+        if len(self.routes) > 1:
+            logs = np.stack([_log_route(route, log_flat) for route in self.routes])
+            top = logs.max(axis=0)
+            shares = np.exp(logs - np.where(np.isfinite(top), top, 0.0))
+            total = shares.sum(axis=0)
+            shares /= np.where(total > 0, total, 1.0)
+        n_entries = len(self.tables.row_of)
+        counts = np.zeros(n_entries)
+        for route, share in zip(self.routes, shares, strict=True):
+            part = used * share if len(self.routes) > 1 else used
+            part = part if route.counted is None else np.where(route.counted, part, 0.0)
+            for entry in route.entries:
+                counts += np.bincount(entry.reshape(-1), part.reshape(-1), n_entries)
+        of_state = weights.sum(axis=1)
+        for entry in self.states:
+            counts += np.bincount(entry, of_state, n_entries)
+        return counts
+
+
+def _log_route(route: _Route, log_flat: np.ndarray) -> np.ndarray:
+    total: Any = 0.0 if route.log_constant is None else route.log_constant
+    for entry in route.entries:
+        values = log_flat[entry]
+        total = total + (values if route.counted is None else np.where(route.counted, values, 0.0))
+    return np.asarray(total)
+
+
+def entries_of(model: Model, sizes: Sizes, tables: Tables) -> HostEntries | None:
+    """Look up the table entries that labels and states use.
+
+    Parameters
+    ----------
+    model : Model
+        A model with routes, whose response does not depend on the item.
+    sizes : Sizes
+        Exact sizes.
+    tables : Tables
+        Layout of the entries.
+
+    Returns
+    -------
+    HostEntries or None
+        None where the prior of the states differs between items.
+    """
+    n_states, n_cells = model.n_levels * sizes.n_classes, sizes.n_workers * sizes.n_labels
+    difficulty, true_class = np.divmod(np.arange(n_states), sizes.n_classes)
+    at_states = At(None, true_class, difficulty, None, np.arange(sizes.n_items)[:, None], sizes)
+    states = [np.atleast_2d(tables.entries(name, index)) for name, index in model.state_cells(at_states).items()]
+    if any(len(entry) > 1 for entry in states):
+        return None
+    worker, label = np.divmod(np.arange(n_cells), sizes.n_labels)
+    at = At(worker, true_class[:, None], difficulty[:, None], label, None, sizes)
+    shape = (n_states, n_cells)
+    routes = []
+    for route in model.routes(at) or []:
+        counted = np.broadcast_to(np.asarray(route.counted, bool), shape) & bool(route.cells)
+        constant = np.broadcast_to(np.asarray(route.log_constant, float), shape)
+        entries = (np.broadcast_to(tables.entries(name, index), shape) for name, index in route.cells.items())
+        routes.append(
+            _Route(
+                tuple(np.ascontiguousarray(np.where(counted, entry, 0)) for entry in entries),
+                constant if constant.any() or not route.cells else None,
+                None if counted.all() else counted,
+            )
+        )
+    return HostEntries(routes, [np.broadcast_to(entry[0], (n_states,)) for entry in states], tables, sizes.n_classes)
+
+
+def row_shares(values: np.ndarray, tables: Tables, otherwise: np.ndarray) -> np.ndarray:
+    """Scale every row to sum to one; rows that sum to zero take another value.
+
+    Parameters
+    ----------
+    values : array [entry]
+        Non-negative numbers.
+    tables : Tables
+        The layout.
+    otherwise : array [entry]
+        Probabilities for rows without any mass.
+
+    Returns
+    -------
+    array [entry]
+        What `bayescrowd.kernels.tables.normalise` gives.
+    """
+    total = np.add.reduceat(values, tables.first_of_row)
+    if total.min() > 0:
+        return values / total[tables.row_of]
+    empty = ~(total > 0)
+    total[empty] = 1.0
+    shares = values / total[tables.row_of]
+    gone = empty[tables.row_of]
+    shares[gone] = otherwise[gone]
+    return shares

@@ -1,0 +1,179 @@
+"""Sums over patterns on the host, against the compiled kernels."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conformance import checks
+from conformance.cases import CASES
+from conformance.toys import FixedLevels, Groups, Guessing, Subtypes
+from running import labels_of, of_rows
+
+import bayescrowd as bc
+from bayescrowd.data.arrays import build_arrays
+from bayescrowd.inference.base import sizes_of
+from bayescrowd.kernels import host
+from bayescrowd.kernels.entries import table_counts
+from bayescrowd.kernels.precision import double_precision
+from bayescrowd.kernels.states import joint
+from bayescrowd.kernels.tables import normalise, tables_of
+
+MODELS = [bc.DawidSkene(), bc.IDBLA(), bc.FixedIDBLA(), FixedLevels(), Guessing(), Subtypes()]
+every_model = pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
+every_case = pytest.mark.parametrize("case", CASES)
+
+
+def few_patterns(seed=0, n_items=200, n_workers=3, n_classes=3, **more):
+    """Many items, few ways to label them."""
+    rng = np.random.default_rng(seed)
+    patterns = rng.integers(-1, n_classes, (12, n_workers))
+    chosen = patterns[rng.integers(12, size=n_items)]
+    item, worker = np.nonzero(chosen >= 0)
+    rows = rng.permutation(np.stack([item, worker, chosen[item, worker]], axis=1))
+    names = {"items": list(range(n_items)), "workers": list(range(n_workers))}
+    return of_rows(rows, classes=n_classes, **names, **more)
+
+
+def as_loops(labels):
+    """What each item was labelled, as a multiset, and its gold."""
+    weight = np.ones(len(labels.item_code)) if labels.weight is None else labels.weight
+    found = [{} for _ in range(labels.n_items)]
+    for i, k, a, w in zip(labels.item_code, labels.worker_code, labels.label_code, weight, strict=True):
+        if w > 0:
+            found[i][k, a] = found[i].get((k, a), 0.0) + w
+    return [(tuple(sorted(one.items())), int(gold)) for one, gold in zip(found, labels.gold_code, strict=True)]
+
+
+def check_patterns(labels, made):
+    """Every item's pattern holds just its labels and gold, and every item is counted."""
+    n_labels = len(labels.label_values)
+    for item, (cells, gold) in enumerate(as_loops(labels)):
+        pattern = made.pattern_of_item[item]
+        row = made.by_pattern[[pattern]].toarray()[0]
+        assert {(k, a): row[k * n_labels + a] for (k, a), _ in cells} == pytest.approx(dict(cells))
+        assert row.sum() == pytest.approx(sum(w for _, w in cells))
+        assert made.gold[pattern] == gold
+    np.testing.assert_array_equal(made.n_items_of, np.bincount(made.pattern_of_item, minlength=len(made.n_items_of)))
+    assert abs(made.by_cell.T - made.by_pattern).sum() == 0
+
+
+@every_case
+def test_patterns_hold_every_label(case):
+    labels = CASES[case]()
+    check_patterns(labels, host.host_labels(labels))
+
+
+@pytest.mark.parametrize("gold", [False, True])
+def test_items_that_look_alike_are_seen_once(gold):
+    labels = few_patterns(gold={i: i % 3 for i in range(0, 200, 5)} if gold else None)
+    made = host.host_labels(labels)
+    assert len(made.n_items_of) == len(set(as_loops(labels)))
+    assert len(made.n_items_of) < 50
+    check_patterns(labels, made)
+    firsts = [int(np.flatnonzero(made.pattern_of_item == pattern)[0]) for pattern in range(len(made.n_items_of))]
+    assert firsts == sorted(firsts)
+
+
+def test_order_of_rows_and_repeats_make_no_pattern():
+    """Labels in another order are the same labels; a label given twice is not the same as one given once."""
+    rows = [(0, 0, 1), (0, 1, 0), (1, 1, 0), (1, 0, 1), (2, 0, 1), (2, 0, 1), (2, 1, 0), (3, 0, 1), (3, 1, 0)]
+    made = host.host_labels(of_rows(rows))
+    np.testing.assert_array_equal(made.pattern_of_item, [0, 0, 1, 0])
+    np.testing.assert_array_equal(made.n_items_of, [3, 1])
+    weighted = of_rows(rows[:4] + rows[7:], items=list("abcd"), weight=[1.0, 1.0, 1.0, 2.0, 1.0, 1.0])
+    np.testing.assert_array_equal(host.host_labels(weighted).pattern_of_item, [0, 1, 2, 0])
+
+
+def test_patterns_that_share_a_number_are_told_apart(monkeypatch):
+    """The number is a quick look only: where it misleads, every item stands for itself."""
+
+    class Constant:
+        def integers(self, high, size, dtype):
+            return np.full(size, 7, dtype)
+
+    labels = few_patterns()
+    monkeypatch.setattr(host.np.random, "default_rng", lambda seed: Constant())
+    made = host.host_labels(labels)
+    np.testing.assert_array_equal(made.pattern_of_item, np.arange(labels.n_items))
+    check_patterns(labels, made)
+
+
+def expanded(table, made):
+    """An array by pattern as one by item."""
+    return table.T[made.pattern_of_item]
+
+
+@every_case
+@every_model
+def test_the_joint_is_that_of_the_compiled_kernels(model, case):
+    labels = CASES[case]()
+    exact = sizes_of(labels)
+    draw = checks.prior_draw(model, exact, 0)
+    made = host.host_labels(labels)
+    with double_precision():
+        arrays = build_arrays(labels, pad=False)
+        tables = tables_of(model, exact)
+        flat = np.asarray(tables.flatten(draw))
+        compiled = np.asarray(joint(model, {name: jnp.asarray(value) for name, value in draw.items()}, arrays))
+        entries = host.entries_of(model, exact, tables)
+    own = expanded(entries.joint(np.log(flat), made), made)
+    rows = np.asarray(arrays.row_of_item)[: labels.n_items]
+    np.testing.assert_allclose(own, compiled[rows], rtol=1e-12, atol=1e-12)
+    out = np.full((own.shape[1], len(made.n_items_of)), np.nan)
+    assert entries.joint(np.log(flat), made, out) is out
+    np.testing.assert_array_equal(expanded(out, made), own)
+
+
+@every_case
+@every_model
+def test_counts_are_those_of_the_compiled_kernels(model, case):
+    labels = CASES[case]()
+    exact = sizes_of(labels)
+    made = host.host_labels(labels)
+    n_states = model.n_levels * labels.n_classes
+    by_pattern = np.random.default_rng(1).dirichlet(np.ones(n_states), len(made.n_items_of))
+    with double_precision():
+        arrays = build_arrays(labels, pad=False)
+        tables = tables_of(model, exact)
+        log_flat = np.log(np.asarray(tables.flatten(checks.prior_draw(model, exact, 0))))
+        rows = np.zeros((arrays.n_rows, n_states))
+        rows[np.asarray(arrays.row_of_item)[: labels.n_items]] = by_pattern[made.pattern_of_item]
+        compiled = table_counts(model, jnp.asarray(log_flat), jnp.asarray(rows), arrays, tables)
+        entries = host.entries_of(model, exact, tables)
+    own = entries.counts(log_flat, by_pattern.T * made.n_items_of, made)
+    np.testing.assert_allclose(own, np.asarray(compiled), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_states", [1, 2, 4, 5, 9])
+def test_sums_are_loops(n_states):
+    labels = few_patterns(seed=3)
+    made = host.host_labels(labels)
+    rng = np.random.default_rng(2)
+    cells, patterns = rng.normal(size=(n_states, 9)), rng.normal(size=(n_states, len(made.n_items_of)))
+    by_item, by_cell = np.zeros((labels.n_items, n_states)), np.zeros((9, n_states))
+    for i, k, a in zip(labels.item_code, labels.worker_code, labels.label_code, strict=True):
+        by_item[i] += cells[:, 3 * k + a]
+        by_cell[3 * k + a] += patterns[:, made.pattern_of_item[i]]
+    np.testing.assert_allclose(expanded(made.item_sums(cells), made), by_item, atol=1e-12)
+    np.testing.assert_allclose(made.cell_sums(patterns * made.n_items_of), by_cell.T, rtol=1e-11)
+
+
+def test_items_with_a_prior_of_their_own_are_left_to_the_compiled_kernels():
+    labels = labels_of(["01", "11", "00"])
+    sizes = sizes_of(labels)
+    assert host.entries_of(Groups(), sizes, tables_of(Groups(), sizes)) is None
+
+
+def test_rows_sum_to_one_or_take_the_other_value():
+    sizes = sizes_of(CASES["everything"]())
+    tables = tables_of(bc.DawidSkene(), sizes)
+    rng = np.random.default_rng(0)
+    values = rng.uniform(size=len(tables.row_of))
+    other = np.asarray(normalise(jnp.asarray(rng.uniform(size=len(values))), tables, 1.0))
+    for gone in ([], [1, 4]):
+        values[np.isin(tables.row_of, gone)] = 0.0
+        own = host.row_shares(values, tables, other)
+        np.testing.assert_allclose(own, normalise(jnp.asarray(values), tables, jnp.asarray(other)), rtol=1e-6)
+        np.testing.assert_allclose(np.bincount(tables.row_of, own), 1.0, rtol=1e-6)
+        np.testing.assert_array_equal(own[np.isin(tables.row_of, gone)], other[np.isin(tables.row_of, gone)])
