@@ -1,25 +1,22 @@
-"""Sums over patterns on the host, against the compiled kernels."""
+"""Sums over patterns on the host, against plain loops."""
 
 from __future__ import annotations
 
 import jax.numpy as jnp
 import numpy as np
+import pairwise
 import pytest
-from conformance import checks
 from conformance.cases import CASES
 from conformance.toys import FixedLevels, Groups, Guessing, Subtypes
 from running import labels_of, of_rows
 
 import bayescrowd as bc
-from bayescrowd.data.arrays import build_arrays
 from bayescrowd.inference.base import sizes_of
 from bayescrowd.kernels import host
-from bayescrowd.kernels.entries import table_counts
 from bayescrowd.kernels.precision import double_precision
-from bayescrowd.kernels.states import joint
 from bayescrowd.kernels.tables import normalise, tables_of
 
-MODELS = [bc.DawidSkene(), bc.IDBLA(), bc.FixedIDBLA(), FixedLevels(), Guessing(), Subtypes()]
+MODELS = [bc.DawidSkene(), bc.IDBLA(), bc.FixedIDBLA(), FixedLevels(), Subtypes()]
 every_model = pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
 every_case = pytest.mark.parametrize("case", CASES)
 
@@ -104,45 +101,59 @@ def expanded(table, made):
     return table.T[made.pattern_of_item]
 
 
+def prepared(model, labels):
+    """Random entries, the patterns, and where the model's labels and states lie."""
+    sizes = sizes_of(labels)
+    with double_precision():
+        tables = tables_of(model, sizes)
+        entries = host.entries_of(model, sizes, tables)
+    values = np.random.default_rng(0).uniform(0.1, 1, len(tables.row_of))
+    log_flat = np.log(host.row_shares(values, tables, values))
+    return log_flat, host.host_labels(labels), entries
+
+
 @every_case
 @every_model
-def test_the_joint_is_that_of_the_compiled_kernels(model, case):
+def test_the_joint_is_that_of_plain_loops(model, case):
     labels = CASES[case]()
-    exact = sizes_of(labels)
-    draw = checks.prior_draw(model, exact, 0)
-    made = host.host_labels(labels)
-    with double_precision():
-        arrays = build_arrays(labels, pad=False)
-        tables = tables_of(model, exact)
-        flat = np.asarray(tables.flatten(draw))
-        compiled = np.asarray(joint(model, {name: jnp.asarray(value) for name, value in draw.items()}, arrays))
-        entries = host.entries_of(model, exact, tables)
-    own = expanded(entries.joint(np.log(flat), made), made)
-    rows = np.asarray(arrays.row_of_item)[: labels.n_items]
-    np.testing.assert_allclose(own, compiled[rows], rtol=1e-12, atol=1e-12)
+    log_flat, made, entries = prepared(model, labels)
+    own = expanded(entries.joint(log_flat, made), made)
+    used = pairwise.usage(model, labels)
+    plain = np.where(used.allowed, used.entry @ log_flat + used.constants, -np.inf)
+    np.testing.assert_allclose(own, plain, rtol=1e-12, atol=1e-12)
     out = np.full((own.shape[1], len(made.n_items_of)), np.nan)
-    assert entries.joint(np.log(flat), made, out) is out
+    assert entries.joint(log_flat, made, out) is out
     np.testing.assert_array_equal(expanded(out, made), own)
 
 
 @every_case
 @every_model
-def test_counts_are_those_of_the_compiled_kernels(model, case):
+def test_counts_are_those_of_plain_loops(model, case):
     labels = CASES[case]()
-    exact = sizes_of(labels)
-    made = host.host_labels(labels)
+    log_flat, made, entries = prepared(model, labels)
     n_states = model.n_levels * labels.n_classes
     by_pattern = np.random.default_rng(1).dirichlet(np.ones(n_states), len(made.n_items_of))
-    with double_precision():
-        arrays = build_arrays(labels, pad=False)
-        tables = tables_of(model, exact)
-        log_flat = np.log(np.asarray(tables.flatten(checks.prior_draw(model, exact, 0))))
-        rows = np.zeros((arrays.n_rows, n_states))
-        rows[np.asarray(arrays.row_of_item)[: labels.n_items]] = by_pattern[made.pattern_of_item]
-        compiled = table_counts(model, jnp.asarray(log_flat), jnp.asarray(rows), arrays, tables)
-        entries = host.entries_of(model, exact, tables)
     own = entries.counts(log_flat, by_pattern.T * made.n_items_of, made)
-    np.testing.assert_allclose(own, np.asarray(compiled), rtol=1e-12, atol=1e-12)
+    plain = np.einsum("is,ise->e", by_pattern[made.pattern_of_item], pairwise.usage(model, labels).entry)
+    np.testing.assert_allclose(own, plain, rtol=1e-12, atol=1e-12)
+
+
+def test_labels_that_come_about_in_several_ways():
+    labels, model = CASES["everything"](), Guessing()
+    log_flat, made, entries = prepared(model, labels)
+    by_pattern = np.random.default_rng(1).dirichlet(np.ones(2), len(made.n_items_of))
+    seen = np.exp(log_flat[2:]).reshape(labels.n_workers, 2, 3)
+    joint = np.tile(log_flat[:2], (labels.n_items, 1))
+    joint[np.flatnonzero(labels.gold_code == 0), 1] = -np.inf
+    counts = np.zeros_like(seen)
+    for i, k, y, weight in zip(labels.item_code, labels.worker_code, labels.label_code, labels.weight, strict=True):
+        looked = 0.8 * seen[k, :, y]
+        joint[i] += weight * np.log(looked + 0.2 / 3)
+        counts[k, :, y] += weight * by_pattern[made.pattern_of_item[i]] * looked / (looked + 0.2 / 3)
+    np.testing.assert_allclose(expanded(entries.joint(log_flat, made), made), joint, rtol=1e-12)
+    own = entries.counts(log_flat, by_pattern.T * made.n_items_of, made)
+    np.testing.assert_allclose(own[2:], counts.ravel(), rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(own[:2], by_pattern[made.pattern_of_item].sum(axis=0), rtol=1e-12)
 
 
 @pytest.mark.parametrize("n_states", [1, 2, 4, 5, 9])
