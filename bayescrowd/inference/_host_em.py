@@ -14,7 +14,7 @@ from bayescrowd.data.arrays import Table
 from bayescrowd.inference._fixpoint import CHUNK
 from bayescrowd.inference.base import sizes_of
 from bayescrowd.kernels import loops
-from bayescrowd.kernels.host import HostEntries, HostLabels, entries_of, host_labels, row_shares
+from bayescrowd.kernels.host import Block, HostEntries, HostLabels, entries_of, host_labels, row_shares
 from bayescrowd.kernels.tables import TINY, Tables, tables_of
 from bayescrowd.model import Model
 
@@ -55,7 +55,7 @@ class HostEM(NamedTuple):
     posterior, accelerate : bool
         What to maximise, and how.
     scratch : array [state, pattern]
-        Written anew in every pass: fresh memory costs as much as the sums.
+        For the largest block, written anew all the time: fresh memory costs as much as the sums.
     """
 
     labels: HostLabels
@@ -84,10 +84,13 @@ class HostEM(NamedTuple):
         Progress
             Before the first pass.
         """
-        pattern, n_patterns = self.labels.pattern_of_item, len(self.labels.n_items_of)
+        pattern, n_patterns = self.labels.pattern_of_item, self.labels.n_patterns
         weights = np.stack([np.bincount(pattern, column, n_patterns) for column in start.T])
         log_flat = np.log(np.maximum(self.mean, TINY))
-        point = self._maximise(self.entries.counts(log_flat, weights, self.labels))
+        used = np.zeros_like(self.entries.response(log_flat))
+        for block, part in self.labels.parts(weights):
+            used += block.cell_sums(part)
+        point = self._maximise(self.entries.counts(log_flat, used, start.sum(axis=0)))
         state = State(point, point, point, -np.inf, 0)
         return loops.Progress(state, -np.inf, np.inf, 0, loops.RUNNING, np.full(CHUNK, np.nan))
 
@@ -137,13 +140,19 @@ class HostEM(NamedTuple):
         tuple
             Probabilities of the states [item, state] and the log likelihood.
         """
-        probability, likelihood = self._expect(np.log(np.maximum(point, TINY)))
-        probability[probability < 2 * np.exp(_SMALLEST)] = 0.0
-        return np.ascontiguousarray(probability.T)[self.labels.pattern_of_item], likelihood
+        log_flat = np.log(np.maximum(point, TINY))
+        response, likelihood, found = self.entries.response(log_flat), 0.0, []
+        for block in self.labels.blocks:
+            probability, part = self._expect(log_flat, response, block)
+            probability[probability < 2 * np.exp(_SMALLEST)] = 0.0
+            found.append(np.ascontiguousarray(probability.T))
+            likelihood += part
+        return np.concatenate(found)[self.labels.pattern_of_item], likelihood
 
-    def _expect(self, log_flat: np.ndarray) -> tuple[np.ndarray, float]:
+    def _expect(self, log_flat: np.ndarray, response: np.ndarray, block: Block) -> tuple[np.ndarray, float]:
         """Give the probabilities of the states [state, pattern], in the scratch, and the log likelihood."""
-        table = self.entries.joint(log_flat, self.labels, self.scratch)
+        n_patterns = len(block.n_items)
+        table = self.entries.joint(log_flat, response, block, self.scratch[:, :n_patterns])
         top = table.max(axis=0)
         with np.errstate(invalid="ignore", divide="ignore"):
             table -= top
@@ -152,15 +161,21 @@ class HostEM(NamedTuple):
             total = table.sum(axis=0)
             table /= total
             top += np.log(total, out=total)
-        return table, _dot(self.labels.n_items_of, top)
+        return table, _dot(block.n_items, top)
 
     def _map(self, point: np.ndarray) -> tuple[float, np.ndarray]:
         log_flat = np.log(np.maximum(point, TINY))
-        weights, objective = self._expect(log_flat)
+        response, objective = self.entries.response(log_flat), 0.0
+        used, of_states = np.zeros_like(response), np.zeros(response.shape[1])
+        for block in self.labels.blocks:
+            weights, likelihood = self._expect(log_flat, response, block)
+            weights *= block.n_items
+            objective += likelihood
+            used += block.cell_sums(weights)
+            of_states += weights.sum(axis=1)
         if self.posterior:
             objective += _dot(self.alpha - 1.0, log_flat) + self._log_constant()
-        weights *= self.labels.n_items_of
-        return objective, self._maximise(self.entries.counts(log_flat, weights, self.labels))
+        return objective, self._maximise(self.entries.counts(log_flat, used, of_states))
 
     def _log_constant(self) -> float:
         total = np.add.reduceat(self.alpha, self.tables.first_of_row)
@@ -231,5 +246,5 @@ def host_em(model: Model, labels: Table, *, posterior: bool, accelerate: bool) -
     alpha = np.concatenate([np.ravel(site.concentration) for site in model.sites(sizes).values()])
     mean = row_shares(alpha, tables, alpha)
     found = host_labels(labels)
-    scratch = np.empty((model.n_levels * sizes.n_classes, len(found.n_items_of)))
+    scratch = np.empty((model.n_levels * sizes.n_classes, max(len(block.n_items) for block in found.blocks)))
     return HostEM(found, entries, alpha, mean, posterior, accelerate, scratch)

@@ -2,10 +2,11 @@
 
 Two items that the same workers labelled alike have the same posterior, given the parameters. So a table is a sparse
 matrix *pattern* x *cell* (the number of labels of each worker and label value on an item of that pattern), and how many
-items there are of each pattern. States come first in every array here, so that NumPy's reductions over them run along
-contiguous memory.
+items there are of each pattern. Patterns are cut into blocks, so that what is computed of a block stays in the caches.
+Arrays by pattern have their states first: NumPy's reductions over them then run along contiguous memory.
 """
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,44 +16,41 @@ from bayescrowd.data.arrays import Sizes, Table
 from bayescrowd.kernels.tables import Tables
 from bayescrowd.model import At, Model
 
-__all__ = ["HostEntries", "HostLabels", "entries_of", "host_labels", "row_shares"]
+__all__ = ["Block", "HostEntries", "HostLabels", "entries_of", "host_labels", "row_shares"]
 
-_FEW_STATES = 4
+_BLOCK = 2**15
+"""Patterns in a block."""
+
+_FEW_STATES = 2
 """Up to so many states, one product with a vector per state is faster than one with all states side by side."""
 
 _WORTH = 0.8
 """Share of the items that patterns must not exceed to be worth looking up."""
 
 
-class HostLabels(NamedTuple):
-    """Annotations by pattern.
+class Block(NamedTuple):
+    """Annotations of some patterns.
 
     Parameters
     ----------
-    by_pattern : sparse matrix [pattern, cell]
+    labels : sparse matrix [pattern, cell]
         Weights of the labels; ``cell = worker * n_labels + label``.
-    by_cell : sparse matrix [cell, pattern]
-        Its transpose, stored by cell.
-    n_items_of : float array [pattern]
-        Number of items.
+    n_items : float array [pattern]
+        Number of items of each pattern.
     gold : int array [pattern]
         Known class, -1 where unknown.
-    pattern_of_item : int array [item]
-        Where each item is.
     """
 
-    by_pattern: Any
-    by_cell: Any
-    n_items_of: np.ndarray
+    labels: Any
+    n_items: np.ndarray
     gold: np.ndarray
-    pattern_of_item: np.ndarray
 
     def item_sums(self, cells: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         """Sum a table of cells over the annotations of each pattern.
 
         Parameters
         ----------
-        cells : array [state, cell]
+        cells : array [cell, state]
             Such as log probabilities.
         out : array [state, pattern], optional
             Where to write.
@@ -62,7 +60,13 @@ class HostLabels(NamedTuple):
         array [state, pattern]
             What `bayescrowd.kernels.annotations.item_table` gives, transposed.
         """
-        return _product(self.by_pattern, cells, out)
+        found = np.empty((cells.shape[1], len(self.n_items))) if out is None else out
+        if len(found) <= _FEW_STATES:
+            for row, column in zip(found, cells.T, strict=True):
+                row[:] = self.labels @ column
+        else:
+            found[:] = (self.labels @ cells).T
+        return found
 
     def cell_sums(self, patterns: np.ndarray) -> np.ndarray:
         """Add up weights of patterns and states by cell.
@@ -74,20 +78,50 @@ class HostLabels(NamedTuple):
 
         Returns
         -------
-        array [state, cell]
-            What `bayescrowd.kernels.annotations.cell_counts` gives, transposed.
+        array [cell, state]
+            What `bayescrowd.kernels.annotations.cell_counts` gives.
         """
-        return _product(self.by_cell, patterns, None)
+        # The transpose is not made: its product runs along the patterns too, and the counts fit into the caches.
+        found: np.ndarray = self.labels.T @ np.ascontiguousarray(patterns.T)
+        return found
 
 
-def _product(matrix: Any, columns: np.ndarray, out: np.ndarray | None) -> np.ndarray:
-    found = np.empty((len(columns), matrix.shape[0])) if out is None else out
-    if len(columns) <= _FEW_STATES:
-        for row, column in zip(found, columns, strict=True):
-            row[:] = matrix @ column
-    else:
-        found[:] = (matrix @ np.ascontiguousarray(columns.T)).T
-    return found
+class HostLabels(NamedTuple):
+    """Annotations by pattern.
+
+    Parameters
+    ----------
+    blocks : list of Block
+        The patterns, in order.
+    pattern_of_item : int array [item]
+        Where each item is.
+    """
+
+    blocks: list[Block]
+    pattern_of_item: np.ndarray
+
+    @property
+    def n_patterns(self) -> int:
+        """Number of patterns."""
+        return sum(len(block.n_items) for block in self.blocks)
+
+    def parts(self, patterns: np.ndarray) -> Iterator[tuple[Block, np.ndarray]]:
+        """Cut an array by pattern into its blocks.
+
+        Parameters
+        ----------
+        patterns : array [..., pattern]
+            Anything.
+
+        Yields
+        ------
+        tuple
+            Block, and the part of the array that belongs to it.
+        """
+        first = 0
+        for block in self.blocks:
+            yield block, patterns[..., first : first + len(block.n_items)]
+            first += len(block.n_items)
 
 
 def host_labels(labels: Table) -> HostLabels:
@@ -113,8 +147,14 @@ def host_labels(labels: Table) -> HostLabels:
     gold = np.asarray(labels.gold_code)
     first, pattern_of_item = _patterns(by_item, gold)
     by_pattern = by_item if len(first) == labels.n_items else by_item[first]
-    count = np.bincount(pattern_of_item, minlength=len(first)).astype(float)
-    return HostLabels(by_pattern, by_pattern.T.tocsr(), count, gold[first], pattern_of_item)
+    n_items = np.bincount(pattern_of_item, minlength=len(first)).astype(float)
+    # As many patterns at a time as there are cells at least: every block adds to all of them.
+    size = max(_BLOCK, shape[1])
+    bounds = [slice(begin, begin + size) for begin in range(0, len(first), size)]
+    blocks = [
+        Block(by_pattern[part] if len(bounds) > 1 else by_pattern, n_items[part], gold[first][part]) for part in bounds
+    ]
+    return HostLabels(blocks, pattern_of_item)
 
 
 def _patterns(by_item: Any, gold: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -146,9 +186,9 @@ def _patterns(by_item: Any, gold: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 class _Route(NamedTuple):
-    entries: tuple[np.ndarray, ...]  # [state, cell] each
-    log_constant: np.ndarray | None  # [state, cell]; None where 0
-    counted: np.ndarray | None  # [state, cell]; None where all are
+    entries: tuple[np.ndarray, ...]  # [cell, state] each
+    log_constant: np.ndarray | None  # [cell, state]; None where 0
+    counted: np.ndarray | None  # [cell, state]; None where all are
 
 
 class HostEntries(NamedTuple):
@@ -171,14 +211,34 @@ class HostEntries(NamedTuple):
     tables: Tables
     n_classes: int
 
-    def joint(self, log_flat: np.ndarray, labels: HostLabels, out: np.ndarray | None = None) -> np.ndarray:
-        """Compute log P(labels of an item, state) of every pattern.
+    def response(self, log_flat: np.ndarray) -> np.ndarray:
+        """Compute the log probability of every label under every state.
 
         Parameters
         ----------
         log_flat : array [entry]
             Logarithms of the table entries.
-        labels : HostLabels
+
+        Returns
+        -------
+        array [cell, state]
+            All routes together.
+        """
+        logs = [_log_route(route, log_flat) for route in self.routes]
+        return logs[0] if len(logs) == 1 else np.logaddexp.reduce(logs)
+
+    def joint(
+        self, log_flat: np.ndarray, response: np.ndarray, block: Block, out: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Compute log P(labels of an item, state) of every pattern of a block.
+
+        Parameters
+        ----------
+        log_flat : array [entry]
+            Logarithms of the table entries.
+        response : array [cell, state]
+            From `response`.
+        block : Block
             The annotations.
         out : array [state, pattern], optional
             Where to write.
@@ -188,34 +248,32 @@ class HostEntries(NamedTuple):
         array [state, pattern]
             Minus infinity where gold excludes the state.
         """
-        logs = [_log_route(route, log_flat) for route in self.routes]
-        table = labels.item_sums(logs[0] if len(logs) == 1 else np.logaddexp.reduce(logs), out)
+        table = block.item_sums(response, out)
         table += sum(log_flat[entry] for entry in self.states)[:, None]
-        known = np.flatnonzero(labels.gold >= 0)
+        known = np.flatnonzero(block.gold >= 0)
         if len(known):
-            excluded = np.arange(len(table))[:, None] % self.n_classes != labels.gold[known]
+            excluded = np.arange(len(table))[:, None] % self.n_classes != block.gold[known]
             table[:, known] = np.where(excluded, -np.inf, table[:, known])
         return table
 
-    def counts(self, log_flat: np.ndarray, weights: np.ndarray, labels: HostLabels) -> np.ndarray:
+    def counts(self, log_flat: np.ndarray, used: np.ndarray, of_states: np.ndarray) -> np.ndarray:
         """Count how often each table entry was used, in expectation over states and routes.
 
         Parameters
         ----------
         log_flat : array [entry]
             Logarithms of the table entries, for the shares of alternative routes.
-        weights : array [state, pattern]
-            Probability of each state times number of items.
-        labels : HostLabels
-            The annotations.
+        used : array [cell, state]
+            Number of labels of each cell by state of the item.
+        of_states : array [state]
+            Number of items by state.
 
         Returns
         -------
         array [entry]
             What `bayescrowd.kernels.entries.table_counts` gives.
         """
-        used = labels.cell_sums(weights)
-        shares: Any = [1.0]
+        shares: Any = [None]
         if len(self.routes) > 1:
             logs = np.stack([_log_route(route, log_flat) for route in self.routes])
             top = logs.max(axis=0)
@@ -225,13 +283,12 @@ class HostEntries(NamedTuple):
         n_entries = len(self.tables.row_of)
         counts = np.zeros(n_entries)
         for route, share in zip(self.routes, shares, strict=True):
-            part = used * share if len(self.routes) > 1 else used
+            part = used if share is None else used * share
             part = part if route.counted is None else np.where(route.counted, part, 0.0)
             for entry in route.entries:
                 counts += np.bincount(entry.reshape(-1), part.reshape(-1), n_entries)
-        of_state = weights.sum(axis=1)
         for entry in self.states:
-            counts += np.bincount(entry, of_state, n_entries)
+            counts += np.bincount(entry, of_states, n_entries)
         return counts
 
 
@@ -266,9 +323,9 @@ def entries_of(model: Model, sizes: Sizes, tables: Tables) -> HostEntries | None
     states = [np.atleast_2d(tables.entries(name, index)) for name, index in model.state_cells(at_states).items()]
     if any(len(entry) > 1 for entry in states):
         return None
-    worker, label = np.divmod(np.arange(n_cells), sizes.n_labels)
-    at = At(worker, true_class[:, None], difficulty[:, None], label, None, sizes)
-    shape = (n_states, n_cells)
+    worker, label = np.divmod(np.arange(n_cells)[:, None], sizes.n_labels)
+    at = At(worker, true_class, difficulty, label, None, sizes)
+    shape = (n_cells, n_states)
     routes = []
     for route in model.routes(at) or []:
         counted = np.broadcast_to(np.asarray(route.counted, bool), shape) & bool(route.cells)

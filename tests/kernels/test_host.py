@@ -42,17 +42,32 @@ def as_loops(labels):
     return [(tuple(sorted(one.items())), int(gold)) for one, gold in zip(found, labels.gold_code, strict=True)]
 
 
+def by_pattern(made, what):
+    """What the blocks hold, all together."""
+    return np.concatenate([getattr(block, what) for block in made.blocks])
+
+
 def check_patterns(labels, made):
     """Every item's pattern holds just its labels and gold, and every item is counted."""
     n_labels = len(labels.label_values)
-    for item, (cells, gold) in enumerate(as_loops(labels)):
+    rows = np.concatenate([block.labels.toarray() for block in made.blocks])
+    gold = by_pattern(made, "gold")
+    for item, (cells, known) in enumerate(as_loops(labels)):
         pattern = made.pattern_of_item[item]
-        row = made.by_pattern[[pattern]].toarray()[0]
-        assert {(k, a): row[k * n_labels + a] for (k, a), _ in cells} == pytest.approx(dict(cells))
-        assert row.sum() == pytest.approx(sum(w for _, w in cells))
-        assert made.gold[pattern] == gold
-    np.testing.assert_array_equal(made.n_items_of, np.bincount(made.pattern_of_item, minlength=len(made.n_items_of)))
-    assert abs(made.by_cell.T - made.by_pattern).sum() == 0
+        assert {(k, a): rows[pattern][k * n_labels + a] for (k, a), _ in cells} == pytest.approx(dict(cells))
+        assert rows[pattern].sum() == pytest.approx(sum(w for _, w in cells))
+        assert gold[pattern] == known
+    assert len(rows) == made.n_patterns
+    np.testing.assert_array_equal(
+        by_pattern(made, "n_items"), np.bincount(made.pattern_of_item, minlength=made.n_patterns)
+    )
+
+
+@pytest.fixture(autouse=True, params=[None, 2], ids=["one block", "small blocks"])
+def blocks(request, monkeypatch):
+    """All patterns at once, or two at a time (as many as there are cells, where cells are more)."""
+    if request.param is not None:
+        monkeypatch.setattr(host, "_BLOCK", request.param)
 
 
 @every_case
@@ -65,10 +80,10 @@ def test_patterns_hold_every_label(case):
 def test_items_that_look_alike_are_seen_once(gold):
     labels = few_patterns(gold={i: i % 3 for i in range(0, 200, 5)} if gold else None)
     made = host.host_labels(labels)
-    assert len(made.n_items_of) == len(set(as_loops(labels)))
-    assert len(made.n_items_of) < 50
+    assert made.n_patterns == len(set(as_loops(labels)))
+    assert made.n_patterns < 50
     check_patterns(labels, made)
-    firsts = [int(np.flatnonzero(made.pattern_of_item == pattern)[0]) for pattern in range(len(made.n_items_of))]
+    firsts = [int(np.flatnonzero(made.pattern_of_item == pattern)[0]) for pattern in range(made.n_patterns)]
     assert firsts == sorted(firsts)
 
 
@@ -77,7 +92,7 @@ def test_order_of_rows_and_repeats_make_no_pattern():
     rows = [(0, 0, 1), (0, 1, 0), (1, 1, 0), (1, 0, 1), (2, 0, 1), (2, 0, 1), (2, 1, 0), (3, 0, 1), (3, 1, 0)]
     made = host.host_labels(of_rows(rows))
     np.testing.assert_array_equal(made.pattern_of_item, [0, 0, 1, 0])
-    np.testing.assert_array_equal(made.n_items_of, [3, 1])
+    np.testing.assert_array_equal(by_pattern(made, "n_items"), [3, 1])
     weighted = of_rows(rows[:4] + rows[7:], items=list("abcd"), weight=[1.0, 1.0, 1.0, 2.0, 1.0, 1.0])
     np.testing.assert_array_equal(host.host_labels(weighted).pattern_of_item, [0, 1, 2, 0])
 
@@ -96,9 +111,18 @@ def test_patterns_that_share_a_number_are_told_apart(monkeypatch):
     check_patterns(labels, made)
 
 
-def expanded(table, made):
-    """An array by pattern as one by item."""
-    return table.T[made.pattern_of_item]
+def joint_of(entries, log_flat, made):
+    """The joint of every item [item, state], from its blocks."""
+    response = entries.response(log_flat)
+    parts = [entries.joint(log_flat, response, block) for block in made.blocks]
+    return np.concatenate(parts, axis=1).T[made.pattern_of_item]
+
+
+def counts_of(entries, log_flat, made, states):
+    """Counts of table entries, from probabilities of states [pattern, state]."""
+    weights = states.T * by_pattern(made, "n_items")
+    used = sum(block.cell_sums(part) for block, part in made.parts(weights))
+    return entries.counts(log_flat, used, weights.sum(axis=1))
 
 
 def prepared(model, labels):
@@ -117,13 +141,14 @@ def prepared(model, labels):
 def test_the_joint_is_that_of_plain_loops(model, case):
     labels = CASES[case]()
     log_flat, made, entries = prepared(model, labels)
-    own = expanded(entries.joint(log_flat, made), made)
+    own = joint_of(entries, log_flat, made)
     used = pairwise.usage(model, labels)
     plain = np.where(used.allowed, used.entry @ log_flat + used.constants, -np.inf)
     np.testing.assert_allclose(own, plain, rtol=1e-12, atol=1e-12)
-    out = np.full((own.shape[1], len(made.n_items_of)), np.nan)
-    assert entries.joint(log_flat, made, out) is out
-    np.testing.assert_array_equal(expanded(out, made), own)
+    block = made.blocks[0]
+    out = np.full((own.shape[1], len(block.n_items)), np.nan)
+    assert entries.joint(log_flat, entries.response(log_flat), block, out) is out
+    np.testing.assert_array_equal(out.T[made.pattern_of_item[0]], own[0])
 
 
 @every_case
@@ -132,16 +157,16 @@ def test_counts_are_those_of_plain_loops(model, case):
     labels = CASES[case]()
     log_flat, made, entries = prepared(model, labels)
     n_states = model.n_levels * labels.n_classes
-    by_pattern = np.random.default_rng(1).dirichlet(np.ones(n_states), len(made.n_items_of))
-    own = entries.counts(log_flat, by_pattern.T * made.n_items_of, made)
-    plain = np.einsum("is,ise->e", by_pattern[made.pattern_of_item], pairwise.usage(model, labels).entry)
+    states = np.random.default_rng(1).dirichlet(np.ones(n_states), made.n_patterns)
+    own = counts_of(entries, log_flat, made, states)
+    plain = np.einsum("is,ise->e", states[made.pattern_of_item], pairwise.usage(model, labels).entry)
     np.testing.assert_allclose(own, plain, rtol=1e-12, atol=1e-12)
 
 
 def test_labels_that_come_about_in_several_ways():
     labels, model = CASES["everything"](), Guessing()
     log_flat, made, entries = prepared(model, labels)
-    by_pattern = np.random.default_rng(1).dirichlet(np.ones(2), len(made.n_items_of))
+    states = np.random.default_rng(1).dirichlet(np.ones(2), made.n_patterns)
     seen = np.exp(log_flat[2:]).reshape(labels.n_workers, 2, 3)
     joint = np.tile(log_flat[:2], (labels.n_items, 1))
     joint[np.flatnonzero(labels.gold_code == 0), 1] = -np.inf
@@ -149,11 +174,11 @@ def test_labels_that_come_about_in_several_ways():
     for i, k, y, weight in zip(labels.item_code, labels.worker_code, labels.label_code, labels.weight, strict=True):
         looked = 0.8 * seen[k, :, y]
         joint[i] += weight * np.log(looked + 0.2 / 3)
-        counts[k, :, y] += weight * by_pattern[made.pattern_of_item[i]] * looked / (looked + 0.2 / 3)
-    np.testing.assert_allclose(expanded(entries.joint(log_flat, made), made), joint, rtol=1e-12)
-    own = entries.counts(log_flat, by_pattern.T * made.n_items_of, made)
+        counts[k, :, y] += weight * states[made.pattern_of_item[i]] * looked / (looked + 0.2 / 3)
+    np.testing.assert_allclose(joint_of(entries, log_flat, made), joint, rtol=1e-12)
+    own = counts_of(entries, log_flat, made, states)
     np.testing.assert_allclose(own[2:], counts.ravel(), rtol=1e-12, atol=1e-15)
-    np.testing.assert_allclose(own[:2], by_pattern[made.pattern_of_item].sum(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(own[:2], states[made.pattern_of_item].sum(axis=0), rtol=1e-12)
 
 
 @pytest.mark.parametrize("n_states", [1, 2, 4, 5, 9])
@@ -161,13 +186,16 @@ def test_sums_are_loops(n_states):
     labels = few_patterns(seed=3)
     made = host.host_labels(labels)
     rng = np.random.default_rng(2)
-    cells, patterns = rng.normal(size=(n_states, 9)), rng.normal(size=(n_states, len(made.n_items_of)))
+    cells, patterns = rng.normal(size=(9, n_states)), rng.normal(size=(n_states, made.n_patterns))
     by_item, by_cell = np.zeros((labels.n_items, n_states)), np.zeros((9, n_states))
     for i, k, a in zip(labels.item_code, labels.worker_code, labels.label_code, strict=True):
-        by_item[i] += cells[:, 3 * k + a]
+        by_item[i] += cells[3 * k + a]
         by_cell[3 * k + a] += patterns[:, made.pattern_of_item[i]]
-    np.testing.assert_allclose(expanded(made.item_sums(cells), made), by_item, atol=1e-12)
-    np.testing.assert_allclose(made.cell_sums(patterns * made.n_items_of), by_cell.T, rtol=1e-11)
+    sums = np.concatenate([block.item_sums(cells) for block in made.blocks], axis=1)
+    np.testing.assert_allclose(sums.T[made.pattern_of_item], by_item, atol=1e-12)
+    weights = patterns * by_pattern(made, "n_items")
+    counts = sum(block.cell_sums(part) for block, part in made.parts(weights))
+    np.testing.assert_allclose(counts, by_cell, rtol=1e-10, atol=1e-12)
 
 
 def test_items_with_a_prior_of_their_own_are_left_to_the_compiled_kernels():
