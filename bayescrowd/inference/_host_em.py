@@ -50,6 +50,8 @@ class HostEM(NamedTuple):
         Table entries of labels and states.
     alpha : array [entry]
         Prior concentrations.
+    log_constant : float
+        Logarithm of the prior density's constant.
     mean : array [entry]
         Prior means, for rows that nothing was counted in.
     posterior, accelerate : bool
@@ -61,6 +63,7 @@ class HostEM(NamedTuple):
     labels: HostLabels
     entries: HostEntries
     alpha: np.ndarray
+    log_constant: float
     mean: np.ndarray
     posterior: bool
     accelerate: bool
@@ -174,12 +177,8 @@ class HostEM(NamedTuple):
             used += block.cell_sums(weights)
             of_states += weights.sum(axis=1)
         if self.posterior:
-            objective += _dot(self.alpha - 1.0, log_flat) + self._log_constant()
+            objective += _dot(self.alpha - 1.0, log_flat) + self.log_constant
         return objective, self._maximise(self.entries.counts(log_flat, used, of_states))
-
-    def _log_constant(self) -> float:
-        total = np.add.reduceat(self.alpha, self.tables.first_of_row)
-        return float(gammaln(total).sum() - gammaln(self.alpha).sum())
 
     def _maximise(self, counts: np.ndarray) -> np.ndarray:
         return row_shares(self.alpha + counts - 1.0 if self.posterior else counts, self.tables, self.mean)
@@ -244,7 +243,8 @@ def host_em(model: Model, labels: Table, *, posterior: bool, accelerate: bool) -
     if entries is None:
         return None
     alpha = np.concatenate([np.ravel(site.concentration) for site in model.sites(sizes).values()])
-    mean = row_shares(alpha, tables, alpha)
+    log_constant = float(gammaln(np.add.reduceat(alpha, tables.first_of_row)).sum() - gammaln(alpha).sum())
     found = host_labels(labels)
     scratch = np.empty((model.n_levels * sizes.n_classes, max(len(block.n_items) for block in found.blocks)))
-    return HostEM(found, entries, alpha, mean, posterior, accelerate, scratch)
+    mean = row_shares(alpha, tables, alpha)
+    return HostEM(found, entries, alpha, log_constant, mean, posterior, accelerate, scratch)
