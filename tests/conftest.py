@@ -18,9 +18,9 @@ if os.environ.get("BAYESCROWD_TYPECHECK", "1") != "0":
     # Every annotation, shapes included, is checked on every call; BAYESCROWD_TYPECHECK=0 turns it off.
     if any(name.split(".")[0] == "bayescrowd" for name in sys.modules):
         raise RuntimeError("bayescrowd was imported before tests/conftest.py: its annotations would go unchecked")
-    from jaxtyping import install_import_hook
+    import typecheck
 
-    install_import_hook("bayescrowd", "typecheck.checked")
+    typecheck.install()
 
 
 _MAPS = Path("/proc/self/maps")
