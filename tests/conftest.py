@@ -33,6 +33,34 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+_LONGEST = (
+    "test_real_defaults",
+    "test_notebooks",
+    "test_leave_one_out",
+    "test_engines",
+    "test_real_data",
+    "test_density",
+    "test_house",
+    "test_svi",
+    "test_sbc",
+    "test_golden",
+    "test_collapsed_vi",
+    "test_vb",
+    "test_checks",
+    "test_invariance",
+    "test_commands",
+    "test_user_pains_numbers",
+)
+"""Modules that take minutes, the longest first."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Begin with the longest modules where several processes share the work: none is left with one at the end."""
+    if hasattr(config, "workerinput"):
+        place = {name: number for number, name in enumerate(_LONGEST)}
+        items.sort(key=lambda item: place.get(item.path.stem, len(place)))
+
+
 _MAPS = Path("/proc/self/maps")
 _MOST_MAPS = 20_000
 _ran = [0]
