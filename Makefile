@@ -6,8 +6,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/.installed
 WHEEL := build/lint
-# Two processes of tests; a file's tests stay together, since they share what they have compiled.
-WORKERS := -n 2 --dist loadfile
+# Two processes of tests; a file's tests stay together, since they share what they have compiled. The order of the files
+# is ours (tests/conftest.py): the longest first.
+WORKERS := -n 2 --dist loadfile --no-loadscope-reorder
 .DEFAULT_GOAL := help
 .PHONY: help demo test coverage test-fast lint bench bench-models paper-tables sbc study notebooks docs clean
 .NOTPARALLEL:

@@ -18,9 +18,47 @@ if os.environ.get("BAYESCROWD_TYPECHECK", "1") != "0":
     # Every annotation, shapes included, is checked on every call; BAYESCROWD_TYPECHECK=0 turns it off.
     if any(name.split(".")[0] == "bayescrowd" for name in sys.modules):
         raise RuntimeError("bayescrowd was imported before tests/conftest.py: its annotations would go unchecked")
-    from jaxtyping import install_import_hook
+    import typecheck
 
-    install_import_hook("bayescrowd", "typecheck.checked")
+    typecheck.install()
+
+
+# Traces and compiled programs are many objects that live long: looking through them often finds nothing.
+gc.set_threshold(20_000, 20, 50)
+
+
+def pytest_collection_finish() -> None:
+    """Leave out of all collections what the imports have made."""
+    gc.collect()
+    gc.freeze()
+
+
+_LONGEST = (
+    "test_real_defaults",
+    "test_notebooks",
+    "test_leave_one_out",
+    "test_engines",
+    "test_real_data",
+    "test_density",
+    "test_house",
+    "test_svi",
+    "test_sbc",
+    "test_golden",
+    "test_collapsed_vi",
+    "test_vb",
+    "test_checks",
+    "test_invariance",
+    "test_commands",
+    "test_user_pains_numbers",
+)
+"""Modules that take minutes, the longest first."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Begin with the longest modules where several processes share the work: none is left with one at the end."""
+    if hasattr(config, "workerinput"):
+        place = {name: number for number, name in enumerate(_LONGEST)}
+        items.sort(key=lambda item: place.get(item.path.stem, len(place)))
 
 
 _MAPS = Path("/proc/self/maps")
@@ -46,8 +84,10 @@ _COMPILED_MOST = {
     "test_annotations",
     "test_bcc",
     "test_collapsed_vi",
+    "test_comparison",
     "test_conventions",
     "test_density",
+    "test_dependence",
     "test_em",
     "test_engines",
     "test_entries",
@@ -57,11 +97,18 @@ _COMPILED_MOST = {
     "test_identifiability",
     "test_identities",
     "test_invariance",
+    "test_kfold",
+    "test_leave_one_out",
+    "test_likelihood",
+    "test_loo",
     "test_mace",
     "test_minimax_entropy",
     "test_new_model",
     "test_paper_moments",
     "test_precision",
+    "test_prior_predictive",
+    "test_refit",
+    "test_sensitivity",
     "test_spectral_dawid_skene",
     "test_states",
     "test_tensor_admm",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import types
+import typing
 from collections.abc import Callable
 from typing import Any
 
+import jaxtyping
 from beartype import BeartypeConf, beartype
 from beartype.roar import BeartypeDecorHintException
 
@@ -36,6 +39,42 @@ def checked(function: Callable[..., Any]) -> Callable[..., Any]:
         name: hint for name, hint in function.__annotations__.items() if _can_be_checked(hint, function.__module__)
     }
     return _check(copy)
+
+
+def install() -> None:
+    """Check every annotation of bayescrowd as it is imported, those without shapes without jaxtyping's detour.
+
+    jaxtyping binds the arguments of every call to the signature, checks them, and checks them again with the result:
+    nearly half the time of a test. Only annotations with axes need that, for the sizes of the axes must fit together.
+    """
+    jaxtyping.install_import_hook("bayescrowd", "typecheck.checked")
+    with_shapes = jaxtyping.jaxtyped
+
+    def jaxtyped(function: Any = None, **options: Any) -> Any:
+        if function is None:
+            return lambda function: jaxtyped(function, **options)
+        if isinstance(function, type):
+            return function  # a dataclass, whose constructor goes unchecked
+        if (
+            isinstance(function, types.FunctionType)
+            and not inspect.isgeneratorfunction(function)
+            and not any(_may_have_axes(hint) for hint in function.__annotations__.values())
+        ):
+            return checked(function)
+        return with_shapes(function, **options)
+
+    jaxtyping.jaxtyped = jaxtyped
+
+
+def _may_have_axes(hint: Any) -> bool:
+    """Tell whether an annotation names the axes of an array; one that is not resolved yet may do so."""
+    if isinstance(hint, str | typing.ForwardRef) or getattr(hint, "__module__", None) == "jaxtyping":
+        return True
+    if isinstance(hint, typing.TypeAliasType):
+        return _may_have_axes(hint.__value__)
+    if isinstance(hint, list | tuple):  # the arguments of a Callable
+        return any(_may_have_axes(part) for part in hint)
+    return any(_may_have_axes(part) for part in (typing.get_origin(hint), *typing.get_args(hint)) if part is not None)
 
 
 def _can_be_checked(hint: object, module: str) -> bool:

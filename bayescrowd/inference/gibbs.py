@@ -85,8 +85,9 @@ def _sweep(
 ) -> tuple[Any, ...]:
     """Draw the states given the tables.
 
-    Returns states [row, chain], counts of cells [chain, cell, state] and states, the running sum of probabilities, log
-    likelihood [chain, row], log posterior density [chain], logs of the routes.
+    Returns states [row, chain], counts, the running sum of probabilities, log likelihood [chain, row], log posterior
+    density [chain]. Counts are those of the table entries [chain, entry] where labels come about in one way; else those
+    of cells [chain, cell, state] and of states, and the logs of the routes, for the ways are yet to be drawn.
     """
     log_flat = jnp.log(flat)
     table, logs = chain_joint(model, log_flat, arrays, tables)
@@ -108,7 +109,10 @@ def _sweep(
     one_hot = (jnp.arange(n_states) == state[..., None]) * jnp.asarray(arrays.present)[:, None, None]
     used = cell_counts(one_hot.reshape(one_hot.shape[0], -1), arrays)
     used = used.reshape(used.shape[0], *one_hot.shape[1:]).transpose(1, 0, 2)
-    return state, used, one_hot, total + probability, likelihood, likelihood.sum(axis=1) + prior, logs
+    counts = (used, one_hot, logs)
+    if logs.shape[1] == 1:
+        counts = _counts(model, arrays, used[:, None], one_hot, tables=tables)
+    return state, counts, total + probability, likelihood, likelihood.sum(axis=1) + prior
 
 
 def _categorical(weights: Any, uniform: Any) -> Any:
@@ -150,7 +154,7 @@ class _Group:
         """Sweep once: the running sum, log likelihood [chain, row] and log density [chain] of the tables before it."""
         shape = (1 if self._blocked else 2, self._arrays.n_rows)
         uniform = np.stack([random.random(shape) for random in self._random], axis=2)
-        self._state, used, one_hot, total, likelihood, density, logs = _sweep(
+        self._state, counts, total, likelihood, density = _sweep(
             self._job.model,
             self._arrays,
             self._flat,
@@ -160,8 +164,10 @@ class _Group:
             tables=self._tables,
             blocked=self._blocked,
         )
-        by_route = used[:, None] if logs.shape[1] == 1 else self._split(np.asarray(used), np.asarray(logs))
-        counts = _counts(self._job.model, self._arrays, by_route, one_hot, tables=self._tables)
+        if isinstance(counts, tuple):
+            used, one_hot, logs = counts
+            by_route = self._split(np.asarray(used), np.asarray(logs))
+            counts = _counts(self._job.model, self._arrays, by_route, one_hot, tables=self._tables)
         self._after = self._alpha + np.asarray(counts)
         self._flat = np.stack(
             [draw(random, after, self._tables) for random, after in zip(self._random, self._after, strict=True)]
