@@ -6,6 +6,7 @@ items there are of each pattern. Patterns are cut into blocks, so that what is c
 Arrays by pattern have their states first: NumPy's reductions over them then run along contiguous memory.
 """
 
+import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -24,6 +25,9 @@ _BLOCK = 2**15
 _FEW_STATES = 2
 """Up to so many states, one product with a vector per state is faster than one with all states side by side."""
 
+_NARROW = 8
+"""Entries in a row up to which rows are summed column by column."""
+
 _WORTH = 0.8
 """Share of the items that patterns must not exceed to be worth looking up."""
 
@@ -35,6 +39,8 @@ class Block(NamedTuple):
     ----------
     labels : sparse matrix [pattern, cell]
         Weights of the labels; ``cell = worker * n_labels + label``.
+    by_cell : sparse matrix [cell, pattern]
+        Its transpose, on the same memory: products with it run along the patterns, and the counts stay in the caches.
     n_items : float array [pattern]
         Number of items of each pattern.
     gold : int array [pattern]
@@ -42,6 +48,7 @@ class Block(NamedTuple):
     """
 
     labels: Any
+    by_cell: Any
     n_items: np.ndarray
     gold: np.ndarray
 
@@ -81,8 +88,7 @@ class Block(NamedTuple):
         array [cell, state]
             What `bayescrowd.kernels.annotations.cell_counts` gives.
         """
-        # The transpose is not made: its product runs along the patterns too, and the counts fit into the caches.
-        found: np.ndarray = self.labels.T @ np.ascontiguousarray(patterns.T)
+        found: np.ndarray = self.by_cell @ np.ascontiguousarray(patterns.T)
         return found
 
 
@@ -150,10 +156,11 @@ def host_labels(labels: Table) -> HostLabels:
     n_items = np.bincount(pattern_of_item, minlength=len(first)).astype(float)
     # As many patterns at a time as there are cells at least: every block adds to all of them.
     size = max(_BLOCK, shape[1])
-    bounds = [slice(begin, begin + size) for begin in range(0, len(first), size)]
-    blocks = [
-        Block(by_pattern[part] if len(bounds) > 1 else by_pattern, n_items[part], gold[first][part]) for part in bounds
-    ]
+    blocks = []
+    for begin in range(0, len(first), size):
+        part = slice(begin, begin + size)
+        rows = by_pattern[part] if size < len(first) else by_pattern
+        blocks.append(Block(rows, rows.T, n_items[part], gold[first[part]]))
     return HostLabels(blocks, pattern_of_item)
 
 
@@ -358,12 +365,17 @@ def row_shares(values: np.ndarray, tables: Tables, otherwise: np.ndarray) -> np.
     array [entry]
         What `bayescrowd.kernels.tables.normalise` gives.
     """
-    total = np.add.reduceat(values, tables.first_of_row)
-    if total.min() > 0:
-        return values / total[tables.row_of]
-    empty = ~(total > 0)
-    total[empty] = 1.0
-    shares = values / total[tables.row_of]
-    gone = empty[tables.row_of]
-    shares[gone] = otherwise[gone]
+    shares = np.empty_like(values)
+    for name, shape in zip(tables.names, tables.shapes, strict=True):
+        part = slice(tables.offsets[name], tables.offsets[name] + math.prod(shape))
+        rows, scaled = (array[part].reshape(-1, shape[-1]) for array in (values, shares))
+        # Sums along short rows are slow; those of whole columns are not.
+        total = sum(rows.T[1:], start=rows.T[0]) if shape[-1] <= _NARROW else rows.sum(axis=1)
+        if total.min() > 0:
+            np.divide(rows, total[:, None], out=scaled)
+        else:
+            filled = (total > 0)[:, None]
+            scaled[:] = np.where(
+                filled, rows / np.where(filled, total[:, None], 1.0), otherwise[part].reshape(rows.shape)
+            )
     return shares
