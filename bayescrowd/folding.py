@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from jax.extend.core import Literal
 
-__all__ = ["fold"]
+__all__ = ["fold", "used"]
 
 
 def fold(traced: Any, values: Sequence[Any]) -> list[np.ndarray] | None:
@@ -37,6 +37,30 @@ def fold(traced: Any, values: Sequence[Any]) -> list[np.ndarray] | None:
     """
     with np.errstate(all="ignore"):
         return _evaluate(traced.jaxpr, traced.consts, values)
+
+
+def used(traced: Any) -> list[bool]:
+    """Say which arguments of a traced function its results depend on.
+
+    Parameters
+    ----------
+    traced : ClosedJaxpr
+        From `jax.make_jaxpr`.
+
+    Returns
+    -------
+    list of bool
+        One per argument, flattened; False only where no result can depend on it.
+
+    Examples
+    --------
+    >>> import jax
+    >>> used(jax.make_jaxpr(lambda x, y: 2 * x)(3.0, 4.0))
+    [True, False]
+    """
+    wanted = {atom for step in _needed(traced.jaxpr) for atom in step.invars if not isinstance(atom, Literal)}
+    wanted |= {atom for atom in traced.jaxpr.outvars if not isinstance(atom, Literal)}
+    return [variable in wanted for variable in traced.jaxpr.invars]
 
 
 def _evaluate(jaxpr: Any, constants: Sequence[Any], values: Sequence[Any]) -> list[np.ndarray] | None:

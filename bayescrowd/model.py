@@ -20,7 +20,7 @@ from bayescrowd.data.arrays import PaddedLabels, Sizes
 from bayescrowd.errors import ModelError, problems_message
 from bayescrowd.plates import annotations, observe_gold
 from bayescrowd.priors import Diagonal, Prior, diagonal, from_plain, misfits, plain, prior_problems
-from bayescrowd.sites import Site, sites_of, trace_sites
+from bayescrowd.sites import Site, hang_together, sites_of, trace_sites
 
 __all__ = [
     "At",
@@ -297,19 +297,27 @@ class Model(abc.ABC):
         problems = [text for field in _fields(self) for text in prior_problems(field.name, getattr(self, field.name))]
         problems = problems or misfits(self, sizes)
         if not problems and self.has_routes:
-            # What depends on what does not depend on the sizes: one small case serves (and compiles for) all.
-            small = dataclasses.replace(sizes, n_items=1, n_workers=1)
-            small = sizes if misfits(self, small) else small
-            sites, again = self.sites(small), self.sites(small, spread=1)
-            for name, site in sites.items():
-                if site.kind == "other":
-                    problems.append(f"site {name!r} is neither a Dirichlet nor a Beta, so the model cannot have routes")
-                elif not np.array_equal(site.concentration, again[name].concentration):
-                    problems.append(
-                        f"the concentration of site {name!r} depends on another site, so the model cannot have routes"
-                    )
+            problems = [
+                f"site {name!r} is neither a Dirichlet nor a Beta, so the model cannot have routes"
+                for name, site in self.sites(sizes, values=False).items()
+                if site.kind == "other"
+            ]
+            if hang_together(self, sizes):
+                problems += self._hanging(sizes)
         if problems:
             raise ModelError(problems_message(f"the priors of model {self.name!r} cannot be used", problems))
+
+    def _hanging(self, sizes: Sizes) -> list[str]:
+        """List the sites whose concentrations change with the values of others, not only might."""
+        # What depends on what does not depend on the sizes: one small case serves (and compiles for) all.
+        small = dataclasses.replace(sizes, n_items=1, n_workers=1)
+        small = sizes if misfits(self, small) else small
+        again = self.sites(small, spread=1)
+        return [
+            f"the concentration of site {name!r} depends on another site, so the model cannot have routes"
+            for name, site in self.sites(small).items()
+            if not np.array_equal(site.concentration, again[name].concentration)
+        ]
 
     def describe(self) -> dict[str, Any]:
         """Write the priors and settings down as plain numbers and lists.

@@ -14,9 +14,9 @@ from numpyro import distributions as dist
 from numpyro import handlers
 
 from bayescrowd.data.arrays import Sizes
-from bayescrowd.folding import fold
+from bayescrowd.folding import fold, used
 
-__all__ = ["TRACING", "Site", "read_site", "sites_of", "trace_sites"]
+__all__ = ["TRACING", "Site", "hang_together", "read_site", "sites_of", "trace_sites"]
 
 TRACING = threading.RLock()
 """Held while NumPyro traces: it keeps its handlers in one global stack, so only one thread may trace at a time."""
@@ -47,7 +47,7 @@ class Site:
     concentration: Any
 
 
-def trace_sites(sample: Callable[[], Any], spread: int | None) -> dict[str, Any]:
+def trace_sites(sample: Callable[[], Any], spread: int | None, shift: Any = None) -> dict[str, Any]:
     """Trace a function that samples parameters, without drawing (or compiling) anything.
 
     Parameters
@@ -56,6 +56,8 @@ def trace_sites(sample: Callable[[], Any], spread: int | None) -> dict[str, Any]
         Samples NumPyro sites.
     spread : int or None
         Seed of the values that the sites take; None for a neutral point of their supports.
+    shift : float, optional
+        Added to these values: a traced zero shows what depends on them.
 
     Returns
     -------
@@ -63,11 +65,11 @@ def trace_sites(sample: Callable[[], Any], spread: int | None) -> dict[str, Any]
         Name -> node in the trace, of the unobserved sample sites.
     """
     with TRACING:
-        trace = handlers.trace(handlers.substitute(sample, substitute_fn=_place(spread))).get_trace()
+        trace = handlers.trace(handlers.substitute(sample, substitute_fn=_place(spread, shift))).get_trace()
     return {name: node for name, node in trace.items() if node["type"] == "sample" and not node["is_observed"]}
 
 
-def _place(spread: int | None) -> Any:
+def _place(spread: int | None, shift: Any) -> Any:
     """Substitute a point of each site's support, so that tracing draws (and compiles) nothing."""
     random = np.random.default_rng(spread)
 
@@ -77,7 +79,8 @@ def _place(spread: int | None) -> Any:
         fn = node["fn"]
         shape = fn.shape()
         if spread is None:
-            return fn.support.feasible_like(jnp.zeros(shape))
+            neutral = fn.support.feasible_like(jnp.zeros(shape))
+            return neutral if shift is None else neutral + shift
         to_support = dist.biject_to(fn.support)
         return to_support(random.standard_normal(to_support.inverse_shape(shape)))
 
@@ -147,6 +150,26 @@ def sites_of(model: Any, sizes: Sizes, spread: int | None, *, values: bool) -> d
     return dict(_known_values(question) if values else _known_trace(question).sites)
 
 
+def hang_together(model: Any, sizes: Sizes) -> bool:
+    """Say whether a concentration may depend on the value of another site.
+
+    Parameters
+    ----------
+    model : Model
+        A model, whose `parameters` samples the sites.
+    sizes : Sizes
+        Numbers of items, workers, classes and label values.
+
+    Returns
+    -------
+    bool
+        False where it does not, as the trace of the concentrations shows.
+    """
+    question = _Question(model, sizes, None)
+    trace = _known_trace(question) if question.lasting else _trace(question)
+    return used(trace.jaxpr)[-1]
+
+
 _SMALL = 2**20
 """Bytes of priors below which sites are kept."""
 
@@ -171,31 +194,31 @@ class _Question:
 
 
 class _Trace(NamedTuple):
-    jaxpr: Any
+    jaxpr: Any  # of the model and of the shift of the sites' values
     shapes: dict[str, Any]
     sites: dict[str, Site]  # concentrations are shapes
 
 
-def _traced(model: Any, sizes: Sizes, spread: int | None) -> dict[str, Site]:
-    nodes = trace_sites(functools.partial(model.parameters, sizes), spread)
+def _traced(model: Any, sizes: Sizes, spread: int | None, shift: Any = None) -> dict[str, Site]:
+    nodes = trace_sites(functools.partial(model.parameters, sizes), spread, shift)
     return {name: read_site(name, node) for name, node in nodes.items()}
 
 
 def _trace(question: _Question) -> _Trace:
     found: dict[str, Site] = {}
 
-    def concentrations(model: Any) -> dict[str, Any]:
-        found.update(_traced(model, question.sizes, question.spread))
+    def concentrations(model: Any, shift: Any) -> dict[str, Any]:
+        found.update(_traced(model, question.sizes, question.spread, shift))
         return {name: site.concentration for name, site in found.items()}
 
     with jax.enable_x64(True):
-        jaxpr, shapes = jax.make_jaxpr(concentrations, return_shape=True)(question.model)
+        jaxpr, shapes = jax.make_jaxpr(concentrations, return_shape=True)(question.model, 0.0)
     sites = {name: dataclasses.replace(site, concentration=shapes[name]) for name, site in found.items()}
     return _Trace(jaxpr, shapes, sites)
 
 
 def _evaluated(question: _Question, trace: _Trace) -> dict[str, Site]:
-    values = fold(trace.jaxpr, jax.tree.leaves(question.model))
+    values = fold(trace.jaxpr, [*jax.tree.leaves(question.model), 0.0])
     if values is None:
         # In one compiled piece instead of dozens of small ones; also where a compiled function asks.
         with jax.enable_x64(True), jax.ensure_compile_time_eval():

@@ -10,7 +10,7 @@ import pytest
 import bayescrowd as bc
 from bayescrowd import sites
 from bayescrowd.data.arrays import Sizes
-from bayescrowd.folding import fold
+from bayescrowd.folding import fold, used
 
 X = np.array([[1.5, -2.0, 0.25], [3.0, 0.5, -1.0]])
 N = np.array([[3, -7, 2], [0, 5, 1]])
@@ -67,6 +67,15 @@ def test_what_the_result_does_not_need_may_be_anything():
 
     with jax.enable_x64(True):
         np.testing.assert_array_equal(fold(jax.make_jaxpr(function)(X), [X])[0], X + 1)
+
+
+def test_what_a_result_depends_on():
+    def function(x, n, other):
+        jnp.exp(other)
+        return [jax.jit(lambda y: y + 1)(x), n]
+
+    with jax.enable_x64(True):
+        assert used(jax.make_jaxpr(function)(X, N, X)) == [True, True, False]
 
 
 SIZES = Sizes(n_items=5, n_workers=4, n_classes=2, n_labels=3)
