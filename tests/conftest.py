@@ -98,7 +98,6 @@ _COMPILED_MOST = {
     "test_identities",
     "test_invariance",
     "test_kfold",
-    "test_leave_one_out",
     "test_likelihood",
     "test_loo",
     "test_mace",
