@@ -20,6 +20,7 @@ import bayescrowd as bc
 from bayescrowd.data.arrays import Sizes
 from bayescrowd.errors import ModelError
 from bayescrowd.model import At, Diagonal, Model, Route
+from bayescrowd.sites import hang_together
 
 SIZES = Sizes(6, 3, 2, 4)
 
@@ -237,6 +238,27 @@ def test_routes_need_priors_of_their_own():
         ChainedRoutes().check(SIZES)
     with pytest.raises(ModelError, match="'ability' is neither a Dirichlet nor a Beta"):
         AbilityRoutes().check(SIZES)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class SeeminglyChained(ChainedRoutes):
+    """A concentration in which another site stands, but does not count."""
+
+    name = "seemingly-chained"
+
+    def parameters(self, sizes):
+        prevalence = numpyro.sample("prevalence", dist.Dirichlet(jnp.ones(sizes.n_classes)))
+        with numpyro.plate("worker", sizes.n_workers), numpyro.plate("class", sizes.n_classes):
+            rows = numpyro.sample("confusion", dist.Dirichlet(0.0 * prevalence[0] + jnp.ones(sizes.n_labels)))
+        return {"prevalence": prevalence, "confusion": rows}
+
+
+def test_the_trace_shows_what_may_depend_on_what():
+    assert not any(hang_together(model, SIZES) for model in (bc.DawidSkene(), bc.IDBLA(), bc.FixedIDBLA(), Groups()))
+    assert hang_together(ChainedRoutes(), SIZES)
+    assert hang_together(SeeminglyChained(), SIZES)
+    SeeminglyChained().check(SIZES)  # looked at more closely, it does not
 
 
 def test_a_model_says_whether_it_has_routes():
