@@ -274,10 +274,8 @@ class Model(abc.ABC):
         dict
             Site -> value.
         """
-        return {name: node["value"] for name, node in self._trace(sizes, None).items()}
-
-    def _trace(self, sizes: Sizes, spread: int | None) -> dict[str, Any]:
-        return trace_sites(partial(self.parameters, sizes), spread)
+        nodes = trace_sites(partial(self.parameters, sizes), None)
+        return {name: node["value"] for name, node in nodes.items()}
 
     def check(self, sizes: Sizes) -> None:
         """Check the priors against the data's sizes; on the host, before any engine runs.

@@ -144,10 +144,9 @@ def sites_of(model: Any, sizes: Sizes, spread: int | None, *, values: bool) -> d
     if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(model)):
         return _traced(model, sizes, spread)
     question = _Question(model, sizes, spread)
-    if not question.lasting:
-        trace = _trace(question)
-        return _evaluated(question, trace) if values else trace.sites
-    return dict(_known_values(question) if values else _known_trace(question).sites)
+    if not values:
+        return dict(_trace_of(question).sites)
+    return dict(_known_values(question) if question.lasting else _evaluated(question))
 
 
 def hang_together(model: Any, sizes: Sizes) -> bool:
@@ -165,9 +164,7 @@ def hang_together(model: Any, sizes: Sizes) -> bool:
     bool
         False where it does not, as the trace of the concentrations shows.
     """
-    question = _Question(model, sizes, None)
-    trace = _known_trace(question) if question.lasting else _trace(question)
-    return used(trace.jaxpr)[-1]
+    return used(_trace_of(_Question(model, sizes, None)).jaxpr)[-1]
 
 
 _SMALL = 2**20
@@ -217,14 +214,26 @@ def _trace(question: _Question) -> _Trace:
     return _Trace(jaxpr, shapes, sites)
 
 
-def _evaluated(question: _Question, trace: _Trace) -> dict[str, Site]:
-    values = fold(trace.jaxpr, [*jax.tree.leaves(question.model), 0.0])
+_known_trace = functools.lru_cache(maxsize=128)(_trace)
+
+
+def _trace_of(question: _Question) -> _Trace:
+    return _known_trace(question) if question.lasting else _trace(question)
+
+
+def _evaluated(question: _Question) -> dict[str, Site]:
+    trace = _trace_of(question)
+    # Copies of the priors: what is kept must not change with an array of the caller's.
+    values = fold(trace.jaxpr, [*(np.array(leaf) for leaf in jax.tree.leaves(question.model)), 0.0])
     if values is None:
         # In one compiled piece instead of dozens of small ones; also where a compiled function asks.
         with jax.enable_x64(True), jax.ensure_compile_time_eval():
             values = jax.tree.leaves(_compiled(question.model, question.sizes, question.spread))
-    known = jax.tree.unflatten(jax.tree.structure(trace.shapes), [_kept(value) for value in values])
+    known = jax.tree.unflatten(jax.tree.structure(trace.shapes), [_read_only(value) for value in values])
     return {name: dataclasses.replace(site, concentration=known[name]) for name, site in trace.sites.items()}
+
+
+_known_values = functools.lru_cache(maxsize=128)(_evaluated)
 
 
 @functools.partial(jax.jit, static_argnums=(1, 2))
@@ -232,15 +241,8 @@ def _compiled(model: Any, sizes: Sizes, spread: int | None) -> dict[str, Any]:
     return {name: site.concentration for name, site in _traced(model, sizes, spread).items()}
 
 
-def _kept(value: Any) -> np.ndarray:
-    array = np.array(value)
+def _read_only(value: Any) -> np.ndarray:
+    # No copy: a prior that is the same for all workers stays as small as it is stated.
+    array = np.asarray(value).view()
     array.flags.writeable = False
     return array
-
-
-_known_trace = functools.lru_cache(maxsize=128)(_trace)
-
-
-@functools.lru_cache(maxsize=128)
-def _known_values(question: _Question) -> dict[str, Site]:
-    return _evaluated(question, _known_trace(question))

@@ -131,3 +131,19 @@ def test_large_priors_are_read_but_not_kept():
     assert (model.sites(sizes)["confusion"].concentration == 2.0).all()
     assert model.sites(sizes, values=False)["confusion"].shape == (30_000, 2, 3)
     assert sites._known_values.cache_info().currsize == before
+
+
+def test_what_is_kept_is_as_small_as_it_was_stated():
+    """A concentration that all workers share is not written out for each of them."""
+    sizes = Sizes(5, 100_000, 4, 4)
+    concentration = bc.DawidSkene().sites(sizes)["confusion"].concentration
+    assert concentration.shape == (100_000, 4, 4)
+    assert concentration.strides[0] == 0
+
+
+def test_what_is_kept_does_not_change_with_the_callers_array():
+    prior = np.full((4, 2, 3), 7.0)  # just the table, so that nothing is left to compute
+    bc.DawidSkene(confusion_prior=prior).sites(SIZES)
+    prior[:] = 5.0
+    same_as_before = bc.DawidSkene(confusion_prior=np.full((4, 2, 3), 7.0))
+    assert (same_as_before.sites(SIZES)["confusion"].concentration == 7.0).all()
