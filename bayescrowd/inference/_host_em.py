@@ -14,7 +14,7 @@ from bayescrowd.data.arrays import Table
 from bayescrowd.inference._fixpoint import CHUNK
 from bayescrowd.inference.base import sizes_of
 from bayescrowd.kernels import loops
-from bayescrowd.kernels.host import Block, HostEntries, HostLabels, entries_of, host_labels, row_shares
+from bayescrowd.kernels.host import Block, HostEntries, HostLabels, HostLogs, entries_of, host_labels, row_shares
 from bayescrowd.kernels.tables import TINY, Tables, tables_of
 from bayescrowd.model import Model
 
@@ -22,8 +22,7 @@ __all__ = ["HostEM", "State", "host_em"]
 
 
 _SMALLEST = -665.0
-"""Logarithm of the probability below which that of a state does not fall, but at the end."""
-
+"""Logarithm of the floor of the states' probabilities in a pass (what is given back has zeros there)."""
 
 _MANY = 1_000_000
 """Labels up to which no accelerator is looked for: it is slower to start than this is to end."""
@@ -51,7 +50,7 @@ class HostEM(NamedTuple):
     alpha : array [entry]
         Prior concentrations.
     log_constant : float
-        Logarithm of the prior density's constant.
+        Logarithm of the constant of the prior's density; 0 where the likelihood is maximised.
     mean : array [entry]
         Prior means, for rows that nothing was counted in.
     posterior, accelerate : bool
@@ -89,11 +88,11 @@ class HostEM(NamedTuple):
         """
         pattern, n_patterns = self.labels.pattern_of_item, self.labels.n_patterns
         weights = np.stack([np.bincount(pattern, column, n_patterns) for column in start.T])
-        log_flat = np.log(np.maximum(self.mean, TINY))
-        used = np.zeros_like(self.entries.response(log_flat))
+        logs = self.entries.logs(np.log(np.maximum(self.mean, TINY)))
+        used = np.zeros_like(logs.response)
         for block, part in self.labels.parts(weights):
             used += block.cell_sums(part)
-        point = self._maximise(self.entries.counts(log_flat, used, start.sum(axis=0)))
+        point = self._maximise(self.entries.counts(logs, used, start.sum(axis=0)))
         state = State(point, point, point, -np.inf, 0)
         return loops.Progress(state, -np.inf, np.inf, 0, loops.RUNNING, np.full(CHUNK, np.nan))
 
@@ -116,19 +115,19 @@ class HostEM(NamedTuple):
         Progress
             Its trace starts anew with this call.
         """
-        state, last, change, n_steps, status, _ = progress
         trace: list[float] = []
         step = self._squarem if self.accelerate else self._plain
-        while status == loops.RUNNING and n_steps < max_steps and len(trace) < CHUNK:
-            state, objective, changed = step(state)
-            small = max(change, changed) <= change_tolerance
+        now = progress
+        while now.status == loops.RUNNING and now.n_steps < max_steps and len(trace) < CHUNK:
+            state, objective, change = step(now.state)
+            status = loops.RUNNING
             if not np.isfinite(objective):
                 status = loops.FAILED
-            elif objective - last <= tolerance * (1.0 + abs(objective)) and small:
+            elif loops.settled(now, objective, change, tolerance, change_tolerance):
                 status = loops.CONVERGED
-            last, change, n_steps = objective, changed, n_steps + 1
             trace.append(objective)
-        return loops.Progress(state, last, change, n_steps, status, np.array(trace))
+            now = loops.Progress(state, objective, change, now.n_steps + 1, status, None)
+        return now._replace(trace=np.array(trace))
 
     def finish(self, point: np.ndarray) -> tuple[np.ndarray, float]:
         """Compute what a point says of the items.
@@ -143,19 +142,19 @@ class HostEM(NamedTuple):
         tuple
             Probabilities of the states [item, state] and the log likelihood.
         """
-        log_flat = np.log(np.maximum(point, TINY))
-        response, likelihood, found = self.entries.response(log_flat), 0.0, []
+        logs = self.entries.logs(np.log(np.maximum(point, TINY)))
+        likelihood, found = 0.0, []
         for block in self.labels.blocks:
-            probability, part = self._expect(log_flat, response, block)
+            probability, part = self._expect(logs, block)
             probability[probability < 2 * np.exp(_SMALLEST)] = 0.0
             found.append(np.ascontiguousarray(probability.T))
             likelihood += part
         return np.concatenate(found)[self.labels.pattern_of_item], likelihood
 
-    def _expect(self, log_flat: np.ndarray, response: np.ndarray, block: Block) -> tuple[np.ndarray, float]:
+    def _expect(self, logs: HostLogs, block: Block) -> tuple[np.ndarray, float]:
         """Give the probabilities of the states [state, pattern], in the scratch, and the log likelihood."""
         n_patterns = len(block.n_items)
-        table = self.entries.joint(log_flat, response, block, self.scratch[:, :n_patterns])
+        table = self.entries.joint(logs, block, self.scratch[:, :n_patterns])
         top = table.max(axis=0)
         with np.errstate(invalid="ignore", divide="ignore"):
             table -= top
@@ -168,17 +167,17 @@ class HostEM(NamedTuple):
 
     def _map(self, point: np.ndarray) -> tuple[float, np.ndarray]:
         log_flat = np.log(np.maximum(point, TINY))
-        response, objective = self.entries.response(log_flat), 0.0
-        used, of_states = np.zeros_like(response), np.zeros(response.shape[1])
+        logs, objective = self.entries.logs(log_flat), 0.0
+        used, of_states = np.zeros_like(logs.response), np.zeros_like(logs.prior)
         for block in self.labels.blocks:
-            weights, likelihood = self._expect(log_flat, response, block)
+            weights, likelihood = self._expect(logs, block)
             weights *= block.n_items
             objective += likelihood
             used += block.cell_sums(weights)
             of_states += weights.sum(axis=1)
         if self.posterior:
             objective += _dot(self.alpha - 1.0, log_flat) + self.log_constant
-        return objective, self._maximise(self.entries.counts(log_flat, used, of_states))
+        return objective, self._maximise(self.entries.counts(logs, used, of_states))
 
     def _maximise(self, counts: np.ndarray) -> np.ndarray:
         return row_shares(self.alpha + counts - 1.0 if self.posterior else counts, self.tables, self.mean)
@@ -243,7 +242,9 @@ def host_em(model: Model, labels: Table, *, posterior: bool, accelerate: bool) -
     if entries is None:
         return None
     alpha = np.concatenate([np.ravel(site.concentration) for site in model.sites(sizes).values()])
-    log_constant = float(gammaln(np.add.reduceat(alpha, tables.first_of_row)).sum() - gammaln(alpha).sum())
+    log_constant = 0.0
+    if posterior:
+        log_constant = float(gammaln(np.bincount(tables.row_of, alpha)).sum() - gammaln(alpha).sum())
     found = host_labels(labels)
     scratch = np.empty((model.n_levels * sizes.n_classes, max(len(block.n_items) for block in found.blocks)))
     mean = row_shares(alpha, tables, alpha)

@@ -7,7 +7,7 @@ objective never falls. Three maps make one accelerated step (SQUAREM): with :mat
 apply the map once more. An extrapolation whose objective is below that of :math:`\theta_1` is thrown away, which keeps
 the sequence monotone.
 
-Passes run on the host (`bayescrowd.inference._host_em`), where nothing needs compiling; large tables on an accelerator,
+Passes run on the host (`bayescrowd.inference._host_em`), where they need no compiling; large tables on an accelerator,
 and models whose items differ in more than their labels, run compiled ones, which take the same steps.
 
 References
@@ -16,6 +16,7 @@ Dawid, Skene (1979), JRSS C 28(1). Varadhan, Roland (2008), Simple and globally 
 convergence of any EM algorithm, Scandinavian Journal of Statistics 35(2), scheme S3.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -27,7 +28,7 @@ import numpy as np
 from bayescrowd.data.arrays import LabelArrays, Sizes
 from bayescrowd.errors import problems_message
 from bayescrowd.inference import _gradient_em
-from bayescrowd.inference._fixpoint import CHUNK, End, Fixpoint, best_of, climb_all, starts_of, status_of
+from bayescrowd.inference._fixpoint import CHUNK, Fixpoint, best_of, climb_all, starts_of, status_of
 from bayescrowd.inference._host_em import HostEM, State, host_em
 from bayescrowd.inference.base import (
     Engine,
@@ -213,18 +214,12 @@ def run(job: Job) -> Run:
 
 def _on_host(job: Job, em: HostEM) -> Run:
     settings: Settings = job.settings
-    fixpoint = Fixpoint(
+    return _climbed(
+        job,
         begin=em.begin,
         advance=lambda progress, most: em.advance(progress, settings.tolerance, settings.change_tolerance, most),
-        name="EM",
-        objective="objective",
-        max_iter=settings.max_iter,
+        finish=lambda point: (em.tables.unflatten(point), *em.finish(point)),
     )
-    ends = climb_all(job, fixpoint, starts_of(job, settings.starts))
-    best = best_of([float(end.progress.objective) for end in ends])
-    point = _settled(ends[best].progress.state)
-    probability, log_likelihood = em.finish(point)
-    return _run_of(ends, em.tables.unflatten(point), probability, log_likelihood)
 
 
 def _compiled(job: Job) -> Run:
@@ -234,27 +229,38 @@ def _compiled(job: Job) -> Run:
     how = {"tables": tables, "posterior": settings.objective == "posterior"}
     accelerate = settings.acceleration == "squarem"
     limits = (settings.tolerance, settings.change_tolerance)
-    fixpoint = Fixpoint(
+
+    def finish(point: Any) -> tuple[dict[str, np.ndarray], np.ndarray, float]:
+        probability, log_likelihood = _finish(job.model, arrays, tables.unflatten(jnp.maximum(point, TINY)))
+        points = trim(tables.unflatten(point), job.model, arrays.sizes, sizes_of(job.labels))
+        rows = np.asarray(arrays.row_of_item)[: job.labels.n_items]
+        return points, np.asarray(probability)[rows], float(log_likelihood)
+
+    return _climbed(
+        job,
         begin=lambda start: _begin(job.model, arrays, jnp.asarray(rows_of(start, arrays)), **how),
         advance=lambda progress, most: _advance(
             job.model, arrays, progress, (*limits, most), accelerate=accelerate, **how
         ),
-        name="EM",
-        objective="objective",
-        max_iter=settings.max_iter,
+        finish=finish,
     )
+
+
+def _climbed(
+    job: Job,
+    *,
+    begin: Callable[[Any], Any],
+    advance: Callable[[Any, int], Any],
+    finish: Callable[[Any], tuple[dict[str, np.ndarray], np.ndarray, float]],
+) -> Run:
+    """Run every start; of the best, `finish` gives points, probabilities of the states and the log likelihood."""
+    settings: Settings = job.settings
+    fixpoint = Fixpoint(begin, advance, "EM", "objective", settings.max_iter)
     ends = climb_all(job, fixpoint, starts_of(job, settings.starts))
-    best = best_of([float(end.progress.objective) for end in ends])
-    point = _settled(ends[best].progress.state)
-    probability, log_likelihood = _finish(job.model, arrays, tables.unflatten(jnp.maximum(point, TINY)))
-    points = trim(tables.unflatten(point), job.model, arrays.sizes, sizes_of(job.labels))
-    rows = np.asarray(arrays.row_of_item)[: job.labels.n_items]
-    return _run_of(ends, points, np.asarray(probability)[rows], float(log_likelihood))
-
-
-def _run_of(ends: list[End], points: dict[str, np.ndarray], probability: np.ndarray, log_likelihood: float) -> Run:
     objectives = [float(end.progress.objective) for end in ends]
     best = best_of(objectives)
+    progress = ends[best].progress
+    points, probability, log_likelihood = finish(_settled(progress.state))
     return Run(
         points=points,
         draws=None,
@@ -265,7 +271,7 @@ def _run_of(ends: list[End], points: dict[str, np.ndarray], probability: np.ndar
         objective=ends[best].trace,
         status=status_of(ends[best], interrupted=ends[-1].interrupted, objective="objective"),
         extra={
-            "n_passes": int(ends[best].progress.n_steps),
+            "n_passes": int(progress.n_steps),
             "log_likelihood_at_point": log_likelihood,
             "best_start": best,
             "objective_by_start": objectives,

@@ -17,7 +17,7 @@ from bayescrowd.data.arrays import Sizes, Table
 from bayescrowd.kernels.tables import Tables
 from bayescrowd.model import At, Model
 
-__all__ = ["Block", "HostEntries", "HostLabels", "entries_of", "host_labels", "row_shares"]
+__all__ = ["Block", "HostEntries", "HostLabels", "HostLogs", "entries_of", "host_labels", "row_shares"]
 
 _BLOCK = 2**15
 """Patterns in a block."""
@@ -185,7 +185,7 @@ def _patterns(by_item: Any, gold: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return every, every
     there = np.arange(len(index)) + np.repeat(start[:-1][like] - start[:-1], size)
     if not (np.array_equal(index, index[there]) and np.array_equal(by_item.data, by_item.data[there])):
-        return every, every  # two patterns share a number, once in a million years
+        return every, every  # two patterns share a number: n^2 / 2^65 of all tables
     order = np.argsort(first)
     rank = np.empty(len(first), np.int64)
     rank[order] = np.arange(len(first))
@@ -196,6 +196,24 @@ class _Route(NamedTuple):
     entries: tuple[np.ndarray, ...]  # [cell, state] each
     log_constant: np.ndarray | None  # [cell, state]; None where 0
     counted: np.ndarray | None  # [cell, state]; None where all are
+
+
+class HostLogs(NamedTuple):
+    """What a pass needs of the logarithms of the table entries.
+
+    Parameters
+    ----------
+    prior : array [state]
+        Log prior of each state.
+    response : array [cell, state]
+        Log probability of every label, all routes together.
+    shares : array [route, cell, state] or None
+        Probability that the label came about by each route; None where there is one.
+    """
+
+    prior: np.ndarray
+    response: np.ndarray
+    shares: np.ndarray | None
 
 
 class HostEntries(NamedTuple):
@@ -218,8 +236,8 @@ class HostEntries(NamedTuple):
     tables: Tables
     n_classes: int
 
-    def response(self, log_flat: np.ndarray) -> np.ndarray:
-        """Compute the log probability of every label under every state.
+    def logs(self, log_flat: np.ndarray) -> HostLogs:
+        """Look the logarithms of table entries up.
 
         Parameters
         ----------
@@ -228,23 +246,23 @@ class HostEntries(NamedTuple):
 
         Returns
         -------
-        array [cell, state]
-            All routes together.
+        HostLogs
+            For `joint` and `counts`.
         """
+        prior = sum((log_flat[entry] for entry in self.states), start=np.zeros(1))
         logs = [_log_route(route, log_flat) for route in self.routes]
-        return logs[0] if len(logs) == 1 else np.logaddexp.reduce(logs)
+        if len(logs) == 1:
+            return HostLogs(prior, logs[0], None)
+        response = np.logaddexp.reduce(logs)
+        return HostLogs(prior, response, np.exp(logs - np.where(np.isfinite(response), response, 0.0)))
 
-    def joint(
-        self, log_flat: np.ndarray, response: np.ndarray, block: Block, out: np.ndarray | None = None
-    ) -> np.ndarray:
+    def joint(self, logs: HostLogs, block: Block, out: np.ndarray | None = None) -> np.ndarray:
         """Compute log P(labels of an item, state) of every pattern of a block.
 
         Parameters
         ----------
-        log_flat : array [entry]
-            Logarithms of the table entries.
-        response : array [cell, state]
-            From `response`.
+        logs : HostLogs
+            From `logs`.
         block : Block
             The annotations.
         out : array [state, pattern], optional
@@ -255,21 +273,21 @@ class HostEntries(NamedTuple):
         array [state, pattern]
             Minus infinity where gold excludes the state.
         """
-        table = block.item_sums(response, out)
-        table += sum(log_flat[entry] for entry in self.states)[:, None]
+        table = block.item_sums(logs.response, out)
+        table += logs.prior[:, None]
         known = np.flatnonzero(block.gold >= 0)
         if len(known):
             excluded = np.arange(len(table))[:, None] % self.n_classes != block.gold[known]
             table[:, known] = np.where(excluded, -np.inf, table[:, known])
         return table
 
-    def counts(self, log_flat: np.ndarray, used: np.ndarray, of_states: np.ndarray) -> np.ndarray:
+    def counts(self, logs: HostLogs, used: np.ndarray, of_states: np.ndarray) -> np.ndarray:
         """Count how often each table entry was used, in expectation over states and routes.
 
         Parameters
         ----------
-        log_flat : array [entry]
-            Logarithms of the table entries, for the shares of alternative routes.
+        logs : HostLogs
+            From `logs`.
         used : array [cell, state]
             Number of labels of each cell by state of the item.
         of_states : array [state]
@@ -280,20 +298,13 @@ class HostEntries(NamedTuple):
         array [entry]
             What `bayescrowd.kernels.entries.table_counts` gives.
         """
-        shares: Any = [None]
-        if len(self.routes) > 1:
-            logs = np.stack([_log_route(route, log_flat) for route in self.routes])
-            top = logs.max(axis=0)
-            shares = np.exp(logs - np.where(np.isfinite(top), top, 0.0))
-            total = shares.sum(axis=0)
-            shares /= np.where(total > 0, total, 1.0)
         n_entries = len(self.tables.row_of)
         counts = np.zeros(n_entries)
-        for route, share in zip(self.routes, shares, strict=True):
-            part = used if share is None else used * share
-            part = part if route.counted is None else np.where(route.counted, part, 0.0)
+        by_route = [used] if logs.shares is None else used * logs.shares
+        for route, part in zip(self.routes, by_route, strict=True):
+            counted = part if route.counted is None else np.where(route.counted, part, 0.0)
             for entry in route.entries:
-                counts += np.bincount(entry.reshape(-1), part.reshape(-1), n_entries)
+                counts += np.bincount(entry.reshape(-1), counted.reshape(-1), n_entries)
         for entry in self.states:
             counts += np.bincount(entry, of_states, n_entries)
         return counts

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-__all__ = ["RUNNING", "CONVERGED", "FAILED", "Progress", "advance", "begin"]
+__all__ = ["RUNNING", "CONVERGED", "FAILED", "Progress", "advance", "begin", "settled"]
 
 RUNNING, CONVERGED, FAILED = 0, 1, 2
 
@@ -63,6 +63,28 @@ def begin[State](state: State, chunk: int) -> Progress[State]:
     )
 
 
+def settled(before: Progress[Any], objective: Any, change: Any, tolerance: Any, change_tolerance: Any) -> Any:
+    """Say whether a step was the last one needed.
+
+    Parameters
+    ----------
+    before : Progress
+        Before the step.
+    objective, change : float
+        Objective of the state before the step, and the largest change that it made; of NumPy or JAX.
+    tolerance : float
+        The objective rises by no more than this fraction of ``1 + |objective|`` ...
+    change_tolerance : float
+        ... and neither the step to this state nor the step from it changes anything by more than this.
+
+    Returns
+    -------
+    bool
+    """
+    flat = objective - before.objective <= tolerance * (1.0 + abs(objective))
+    return flat & (before.change <= change_tolerance) & (change <= change_tolerance)
+
+
 def advance[State](
     step: Callable[[State], tuple[State, Any, Any]],
     progress: Progress[State],
@@ -79,10 +101,8 @@ def advance[State](
         State -> (next state, objective of the state given, change made).
     progress : Progress
         From `begin` or an earlier call.
-    tolerance : float
-        Converged when the objective rises by less than this fraction of ``1 + |objective|`` ...
-    change_tolerance : float
-        ... and neither the step to this state nor the step from it changes anything by more than this.
+    tolerance, change_tolerance : float
+        When to stop: see `settled`.
     max_steps : int
         Most steps in all calls together.
 
@@ -99,9 +119,7 @@ def advance[State](
 
     def one(now: Progress[State]) -> Progress[State]:
         state, objective, change = step(now.state)
-        gain = objective - now.objective
-        small = jnp.maximum(now.change, change) <= change_tolerance
-        done = (gain <= tolerance * (1.0 + jnp.abs(objective))) & small
+        done = settled(now, objective, change, tolerance, change_tolerance)
         status = jnp.where(jnp.isfinite(objective), jnp.where(done, CONVERGED, RUNNING), FAILED).astype(jnp.int32)
         trace = now.trace.at[now.n_steps - first].set(objective)
         return Progress(state, objective, change, now.n_steps + 1, status, trace)

@@ -87,11 +87,6 @@ class Tables:
             workers.append(index.ravel())
         return np.concatenate(workers)
 
-    @functools.cached_property
-    def first_of_row(self) -> np.ndarray:
-        """First entry of each row, int [row]."""
-        return np.flatnonzero(np.diff(self.row_of, prepend=-1))
-
     @property
     def n_rows(self) -> int:
         """Number of rows of all tables together."""

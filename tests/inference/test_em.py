@@ -31,6 +31,9 @@ def place(request, monkeypatch):
     return request.param
 
 
+on_the_host = pytest.mark.parametrize("place", ["host"], indirect=True)
+
+
 def crowd(seed=0, n_items=60, n_workers=6, n_classes=3, **more):
     """A crowd that is good enough to have one mode near the majority."""
     model = bc.DawidSkene(confusion_prior=bc.diagonal(8, 1))
@@ -314,9 +317,8 @@ MODELS = [bc.DawidSkene(), bc.IDBLA(), bc.FixedIDBLA(), Guessing(), Subtypes()]
 
 @pytest.mark.parametrize("objective", ["likelihood", "posterior"])
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
-def test_the_host_takes_the_steps_of_the_compiled_passes(model, objective, place, monkeypatch):
-    if place == "compiled":
-        return
+@on_the_host
+def test_the_host_takes_the_steps_of_the_compiled_passes(model, objective, monkeypatch):
     labels = dressed(crowd(n_items=40, n_workers=4), weights=True, gold=True, repeats=True)
     labels = of_rows_twice(labels)
     priors = {name: 2.0 for name in ("prevalence_prior", "difficulty_prior", "confusion_prior") if hasattr(model, name)}
@@ -352,7 +354,8 @@ def of_rows_twice(labels):
     )
 
 
-def test_models_that_look_at_the_item_are_compiled(place, monkeypatch):
+@on_the_host
+def test_models_that_look_at_the_item_are_compiled(monkeypatch):
     """A prior of its own for each item: nothing is gained by items that look alike."""
     chosen = []
     kept = em._compiled
@@ -362,9 +365,8 @@ def test_models_that_look_at_the_item_are_compiled(place, monkeypatch):
     assert run.status.code == "converged"
 
 
-def test_on_an_accelerator_large_tables_are_compiled(place, monkeypatch):
-    if place == "compiled":
-        return
+@on_the_host
+def test_on_an_accelerator_large_tables_are_compiled(monkeypatch):
     labels = crowd()
     monkeypatch.setattr(_host_em.jax, "default_backend", lambda: "gpu")
     assert _host_em.host_em(FLAT, labels, posterior=False, accelerate=True) is not None

@@ -113,8 +113,7 @@ def test_patterns_that_share_a_number_are_told_apart(monkeypatch):
 
 def joint_of(entries, log_flat, made):
     """The joint of every item [item, state], from its blocks."""
-    response = entries.response(log_flat)
-    parts = [entries.joint(log_flat, response, block) for block in made.blocks]
+    parts = [entries.joint(entries.logs(log_flat), block) for block in made.blocks]
     return np.concatenate(parts, axis=1).T[made.pattern_of_item]
 
 
@@ -122,7 +121,7 @@ def counts_of(entries, log_flat, made, states):
     """Counts of table entries, from probabilities of states [pattern, state]."""
     weights = states.T * by_pattern(made, "n_items")
     used = sum(block.cell_sums(part) for block, part in made.parts(weights))
-    return entries.counts(log_flat, used, weights.sum(axis=1))
+    return entries.counts(entries.logs(log_flat), used, weights.sum(axis=1))
 
 
 def prepared(model, labels):
@@ -147,7 +146,7 @@ def test_the_joint_is_that_of_plain_loops(model, case):
     np.testing.assert_allclose(own, plain, rtol=1e-12, atol=1e-12)
     block = made.blocks[0]
     out = np.full((own.shape[1], len(block.n_items)), np.nan)
-    assert entries.joint(log_flat, entries.response(log_flat), block, out) is out
+    assert entries.joint(entries.logs(log_flat), block, out) is out
     np.testing.assert_array_equal(out.T[made.pattern_of_item[0]], own[0])
 
 
